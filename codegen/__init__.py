@@ -1,0 +1,1 @@
+"""Scheme -> Plan -> source text -> binary."""

@@ -1,0 +1,1 @@
+"""Device source that an editor can open; the emitters only instantiate it."""

@@ -1,0 +1,1 @@
+"""How fast is it, how wrong is it, when does it pay."""
