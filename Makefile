@@ -1,0 +1,64 @@
+# `make demo` and `make test` are all a newcomer needs; both install what they use into $(VENV) first.
+# `make demo PYTHON=python3 VENV=` runs in the current interpreter and installs nothing.
+
+PYTHON ?= python3
+VENV ?= .venv
+DEMO ?= demo
+
+ifeq ($(strip $(VENV)),)
+PY := PYTHONPATH=. $(PYTHON)
+READY :=
+READY_DEV :=
+else
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+READY_DEV := $(VENV)/.ready-dev
+endif
+
+# The driver's CUDA major version picks the exclusive cupy extra; empty where there is no GPU.
+CUDA := $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA[^:]*Version: *\([0-9]*\)\..*/\1/p' | head -n 1)
+GPU_EXTRA := $(if $(filter 12 13,$(CUDA)),cuda$(CUDA))
+comma := ,
+
+.PHONY: demo test fuzz lint notebooks docs clean python
+
+demo: $(READY)
+	@echo "demo: $(if $(strip $(VENV)),installed into $(VENV),in the current interpreter $(PYTHON), nothing installed); $(if $(CUDA),GPU driver with CUDA $(CUDA),no GPU driver found so the CPU path runs)"
+	@PYTHON="$(PY)" sh subcubic/demo.sh "$(DEMO)"
+
+test: lint
+	$(PY) -m pytest -q
+
+fuzz: $(READY_DEV)
+	HYPOTHESIS_PROFILE=full $(PY) -m pytest -q tests -k "hypothesis or fuzz or property or random" --timeout 3600
+
+lint: $(READY_DEV)
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+
+notebooks: $(READY_DEV)
+	$(PY) -m pytest -q tests/test_notebooks.py
+
+docs: $(READY_DEV)
+	$(PY) -m pydoc -w subcubic catalog search codegen evaluate
+
+clean:
+	rm -rf $(DEMO) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
+
+python:
+	@command -v $(PYTHON) >/dev/null 2>&1 || { echo "subcubic needs Python 3.11 or newer and found no $(PYTHON): install the package python3, or run make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "subcubic needs Python 3.11 or newer and $(PYTHON) is $$($(PYTHON) -V 2>&1): install the package python3.11, or run make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: install the package python3-venv (Debian, Ubuntu) or run make PYTHON=/path/to/another/python3" >&2; exit 1; }
+
+$(VENV)/bin/python: | python
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.ready: pyproject.toml | $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[plot$(if $(GPU_EXTRA),$(comma)$(GPU_EXTRA))]"
+	touch $@
+
+$(VENV)/.ready-dev: pyproject.toml | $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[dev$(if $(GPU_EXTRA),$(comma)$(GPU_EXTRA))]"
+	touch $@ $(VENV)/.ready

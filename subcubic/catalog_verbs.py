@@ -1,0 +1,281 @@
+"""The verbs of ``subcubic catalog``: list, show, best, verify, import, export, fsck."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from catalog.bounds import best_known
+from catalog.scheme import Format, Ring, Scheme
+from catalog.store import Catalog, Row
+from subcubic.errors import ExitCode, UsageError, guarded
+from subcubic.output import note, print_json, table
+from subcubic.reference import Resolved, parse_format, provenance, resolve
+
+app = typer.Typer(no_args_is_help=True, help="Browse, check and exchange the verified schemes.")
+
+CatalogPath = Annotated[
+    Path | None, typer.Option("--catalog", envvar="SUBCUBIC_CATALOG", help="Folder of the catalog in use.")
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+Reference = Annotated[
+    str, typer.Argument(metavar="SCHEME", help="An id or its prefix, a format such as 3x4x5, a built-in name, a file.")
+]
+RingOption = Annotated[Ring | None, typer.Option(help="Coefficient ring.", case_sensitive=False)]
+
+
+def row_json(row: Row) -> dict[str, Any]:
+    """A listed scheme as scripts read it; publications and speed are null until they are known."""
+    return {
+        "id": row.id,
+        "format": str(row.format),
+        "ring": row.ring.value,
+        "rank": row.rank,
+        "best_known": best_known(row.format, row.ring, ternary=row.ternary),
+        "ternary": row.ternary,
+        "additions": row.additions,
+        "additions_cse": row.additions_cse,
+        "growth": row.growth,
+        "planes_a": row.planes_a,
+        "planes_b": row.planes_b,
+        "publications": None,
+        "source": row.source,
+    }
+
+
+@app.command("list")
+@guarded
+def list_schemes(
+    format: Annotated[str | None, typer.Argument(help="Only this format, in any order of its sizes.")] = None,
+    ring: RingOption = None,
+    catalog: CatalogPath = None,
+    json_output: Json = False,
+) -> None:
+    """List the stored schemes with rank, ring, gap to the best known rank, additions and planes."""
+    wanted = parse_format(format) if format else None
+    rows = _sorted(Catalog(catalog).rows(format=wanted, ring=ring))
+    if json_output:
+        print_json({"schemes": [row_json(row) for row in rows]})
+    elif rows:
+        print(_listing(rows))
+    else:
+        note("no stored scheme fits; `subcubic search 2x2x2` finds and stores the first one")
+
+
+@app.command("best")
+@guarded
+def best_schemes(
+    format: Annotated[str | None, typer.Argument(help="Only this format, in any order of its sizes.")] = None,
+    ring: RingOption = None,
+    catalog: CatalogPath = None,
+    json_output: Json = False,
+) -> None:
+    """The stored scheme of least rank for each format and ring, with the gap to the best known rank."""
+    wanted = parse_format(format) if format else None
+    best: dict[tuple[Format, Ring], Row] = {}
+    for row in _sorted(Catalog(catalog).rows(format=wanted, ring=ring)):
+        best.setdefault((row.format.sorted, row.ring), row)
+    if wanted and not best:
+        raise LookupError(f"the catalog has no {wanted} scheme; run `subcubic search {wanted}`")
+    if json_output:
+        print_json({"schemes": [row_json(row) for row in best.values()]})
+    else:
+        print(_listing(list(best.values())))
+
+
+@app.command()
+@guarded
+def show(
+    scheme: Reference,
+    factors: Annotated[bool, typer.Option("--factors", help="Also give U, V, W.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Write a picture of U, V, W to this PNG or SVG file.")] = None,
+    catalog: CatalogPath = None,
+    json_output: Json = False,
+) -> None:
+    """Print a scheme's formulas, properties and origin."""
+    from catalog.formulas import formulas
+
+    found = resolve(scheme, Catalog(catalog))
+    if plot is not None:
+        from catalog.picture import plot as draw
+
+        draw(found.scheme, plot)
+        note(f"picture written to {plot}")
+    facts = describe(found)
+    if json_output:
+        extra = {name: getattr(found.scheme, name).tolist() for name in "UVW"} if factors else {}
+        print_json({**facts, "formulas": formulas(found.scheme), **extra})
+        return
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        print(f"{name.ljust(width)}  {value if value is not None else '-'}")
+    print("\n" + formulas(found.scheme))
+    if factors:
+        for name in "UVW":
+            print(f"\n{name} =\n{getattr(found.scheme, name)}")
+
+
+@app.command()
+@guarded
+def verify(
+    scheme: Reference,
+    symbolic: Annotated[bool, typer.Option("--symbolic", help="Add the independent proof in sympy.")] = False,
+    catalog: CatalogPath = None,
+    json_output: Json = False,
+) -> ExitCode:
+    """Check a stored scheme or a scheme file exactly; exit code 3 when a Brent equation fails."""
+    from catalog.verify import first_violation
+
+    target, name = _unchecked(scheme, catalog)
+    violation = first_violation(target)
+    proved = None
+    if symbolic:
+        from catalog.proof import symbolic_violation
+
+        second = symbolic_violation(target)
+        proved = second is None
+        violation = violation or second
+    if json_output:
+        print_json({"id": name, "exact": violation is None, "symbolic": proved,
+                    "first_violation": None if violation is None else str(violation)})
+    else:
+        count = target.m * target.k * target.k * target.n * target.m * target.n
+        verdict = f"all {count} Brent equations hold over {target.ring}" if violation is None else f"not exact: {violation}"
+        print(f"{name}: {target.format} of rank {target.rank}, {verdict}")
+        if proved is not None:
+            print(f"symbolic proof in sympy with non-commuting entries: {'holds' if proved else 'fails'}")
+    return ExitCode.DONE if violation is None else ExitCode.NOT_EXACT
+
+
+@app.command("import")
+@guarded
+def import_files(
+    files: Annotated[list[Path], typer.Argument(help="Scheme files (JSON or npz).")],
+    catalog: CatalogPath = None,
+    json_output: Json = False,
+) -> ExitCode:
+    """Check scheme files exactly and store those that are; the others are refused by name and reason."""
+    from catalog import formats
+    from catalog.verify import NotExactError
+
+    store = Catalog(catalog)
+    imported, refused, code = [], [], ExitCode.DONE
+    for file in files:
+        try:
+            scheme = formats.read(file)
+            added = store.add(scheme, provenance("import", source=file.name))
+        except (ValueError, OSError) as error:
+            refused.append({"file": str(file), "reason": str(error)})
+            code = max(code, ExitCode.NOT_EXACT if isinstance(error, NotExactError) else ExitCode.ERROR)
+            continue
+        imported.append({"file": str(file), "id": added.id, "format": str(scheme.format), "ring": scheme.ring.value,
+                         "rank": scheme.rank, "convention": "C row-major", "status": added.status})
+    if json_output:
+        print_json({"imported": imported, "refused": refused})
+    else:
+        for row in imported:
+            print(f"{row['file']}: {row['format']} of rank {row['rank']} over {row['ring']}, {row['status']}, "
+                  f"id {row['id'][:12]}")
+        for row in refused:
+            note(f"subcubic: refused {row['file']}: {row['reason']}")
+    return code
+
+
+@app.command("export")
+@guarded
+def export_file(
+    scheme: Reference,
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write; .json or .npz decides the kind.")],
+    catalog: CatalogPath = None,
+    json_output: Json = False,
+) -> None:
+    """Write a scheme to a file that others can read (JSON or npz)."""
+    from catalog import formats
+    from catalog.canonical import digest
+
+    kind = output.suffix.lstrip(".").lower()
+    if kind not in ("json", "npz"):
+        raise UsageError(f"cannot tell the kind of scheme file from {output.name!r}; end the name in .json or .npz")
+    found = resolve(scheme, Catalog(catalog))
+    formats.write(found.scheme, output, kind)
+    if json_output:
+        print_json({"id": digest(found.scheme), "path": str(output)})
+    else:
+        print(f"{found.origin}: {found.scheme} written to {output}")
+
+
+@app.command()
+@guarded
+def fsck(catalog: CatalogPath = None, json_output: Json = False) -> ExitCode:
+    """Re-hash every shard, re-verify every scheme exactly and rebuild the index."""
+    report = Catalog(catalog).fsck()
+    if json_output:
+        print_json({"shards": report.shards, "schemes": report.schemes, "bad": report.bad})
+    else:
+        print(f"{report.shards} shards, {report.schemes} schemes, {len(report.bad)} bad")
+        for bad in report.bad:
+            note(f"subcubic: {bad['path']}: {bad['reason']}")
+    return ExitCode.ERROR if report.bad else ExitCode.DONE
+
+
+def describe(found: Resolved) -> dict[str, Any]:
+    """The facts about a scheme that ``show`` prints and returns."""
+    from catalog.additions import additions_cse, additions_naive
+    from catalog.canonical import digest
+    from catalog.measures import exponent, growth, planes, stability
+
+    scheme = found.scheme
+    planes_a, planes_b = planes(scheme)
+    return {
+        "id": digest(scheme),
+        "format": str(scheme.format),
+        "product": scheme.format.described,
+        "ring": scheme.ring.value,
+        "rank": scheme.rank,
+        "best_known": best_known(scheme.format, scheme.ring, ternary=scheme.is_ternary),
+        "exponent": round(exponent(scheme), 6),
+        "ternary": scheme.is_ternary,
+        "additions": additions_naive(scheme),
+        "additions_cse": additions_cse(scheme),
+        "planes_a": planes_a,
+        "planes_b": planes_b,
+        "publications": None,
+        "growth": growth(scheme),
+        "stability": stability(scheme),
+        "origin": found.origin,
+        "method": found.provenance.method,
+        "source": found.provenance.source,
+        "seed": found.provenance.seed,
+        "commit": found.provenance.commit,
+        "created_utc": found.provenance.created_utc,
+        "parents": list(found.provenance.parents),
+    }
+
+
+def _unchecked(reference: str, catalog: Path | None) -> tuple[Scheme, str]:
+    """A scheme for ``verify``: a file is read without the check that ``resolve`` makes."""
+    if Path(reference).is_file():
+        from catalog import formats
+
+        return formats.read(Path(reference)), reference
+    found = resolve(reference, Catalog(catalog))
+    return found.scheme, found.id or reference
+
+
+def _sorted(rows: Sequence[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: (row.format.sorted, row.ring.value, row.rank, row.additions_cse, row.id))
+
+
+def _listing(rows: Sequence[Row]) -> str:
+    lines = []
+    for row in rows:
+        known = best_known(row.format, row.ring, ternary=row.ternary)
+        gap = None if known is None else row.rank - known
+        lines.append((row.id[:12], row.format, row.ring, row.rank, known, gap, row.ternary, row.additions,
+                      row.additions_cse, row.planes_a, row.planes_b, row.growth, row.method))
+    heads = ("id", "format", "ring", "rank", "known", "gap", "ternary", "adds", "cse", "planesA", "planesB", "growth",
+             "method")
+    return table(heads, lines)

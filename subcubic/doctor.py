@@ -1,0 +1,120 @@
+"""``subcubic doctor``: checks what the program needs here; every line that fails ends with the remedy."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from subcubic.catalog_verbs import CatalogPath, Json
+from subcubic.errors import ExitCode, guarded
+from subcubic.output import print_json
+from subcubic.version import ROOT, commit, version
+
+
+class Check(NamedTuple):
+    """One line of the report; ``needed`` tells a broken installation from a missing extra."""
+
+    name: str
+    ok: bool
+    detail: str
+    fix: str
+    needed: bool = True
+
+
+@guarded
+def doctor(catalog: CatalogPath = None, json_output: Json = False) -> ExitCode:
+    """Check this installation: packages, compilers, catalog, GPU. Exit code 1 when something needed fails."""
+    checks = list(_checks(catalog))
+    if json_output:
+        print_json({"checks": [check._asdict() for check in checks]})
+    else:
+        for check in checks:
+            mark = "ok  " if check.ok else "FAIL" if check.needed else "none"
+            remedy = "" if check.ok else f"  ->  {check.fix}"
+            print(f"{mark}  {check.name}: {check.detail}{remedy}")
+    return ExitCode.DONE if all(check.ok or not check.needed for check in checks) else ExitCode.ERROR
+
+
+def _checks(catalog: Path | None) -> Iterator[Check]:
+    yield Check("python", sys.version_info >= (3, 11), sys.version.split()[0], "install Python 3.11 or newer")
+    yield Check("subcubic", True, f"version {version()}, commit {commit()}", "")
+    yield _origins()
+    for name in ("numpy", "h5py", "sympy", "numba", "jax", "scipy", "ml_dtypes", "filelock", "rich"):
+        yield _package(name, "run `make` in the checkout, or pip install -e .")
+    for name, extra in (("matplotlib", "plot"), ("flint", "exact"), ("mctx", "mcts"), ("distributed", "dask")):
+        yield _package(name, f"pip install -e '.[{extra}]'", needed=False)
+    yield _compiler("gcc", "--version", "install the package gcc; exported C and `bench` on a CPU need it")
+    yield _compiler("nvcc", "--version", "install the CUDA toolkit and put nvcc on PATH; only CUDA builds need it")
+    yield _attempt("catalog", lambda: _catalog(catalog), "choose a writable folder by --catalog or $SUBCUBIC_CATALOG")
+    yield _attempt("kernel cache", _cache, "set $SUBCUBIC_CACHE to a writable folder", needed=False)
+    yield _gpu()
+
+
+def _origins() -> Check:
+    """Top-level names such as ``evaluate`` also exist on package indexes; another one must not shadow ours."""
+    foreign = []
+    for room in ("catalog", "search", "codegen", "evaluate"):
+        found = importlib.util.find_spec(room)
+        origin = Path(found.origin).resolve().parent if found and found.origin else None
+        if origin != ROOT / room:
+            foreign.append(f"{room} comes from {origin}")
+    fix = "install subcubic into an environment of its own; another package has the same top-level name"
+    return Check("package names", not foreign, "; ".join(foreign) or f"all from {ROOT}", fix)
+
+
+def _package(name: str, fix: str, needed: bool = True) -> Check:
+    try:
+        module = importlib.import_module(name)
+    except Exception as error:
+        return Check(name, False, f"cannot be imported ({error})", fix, needed)
+    return Check(name, True, str(getattr(module, "__version__", "present")), fix, needed)
+
+
+def _compiler(name: str, flag: str, fix: str) -> Check:
+    path = shutil.which(name)
+    if path is None:
+        return Check(name, False, "not found", fix, needed=False)
+    lines = subprocess.run([path, flag], capture_output=True, text=True).stdout.strip().splitlines()
+    shown = next((line for line in lines if "release" in line), lines[0] if lines else "present")
+    return Check(name, True, f"{path}, {shown}", fix, needed=False)
+
+
+def _attempt(name: str, action: Callable[[], Any], fix: str, needed: bool = True) -> Check:
+    try:
+        return Check(name, True, str(action()), fix, needed)
+    except Exception as error:
+        return Check(name, False, str(error), fix, needed)
+
+
+def _catalog(path: Path | None) -> str:
+    from catalog.store import Catalog
+
+    store = Catalog(path)
+    with tempfile.TemporaryFile(dir=store.path):
+        return f"{store.path}, {len(store.rows())} schemes, writable"
+
+
+def _cache() -> str:
+    from codegen.build import cache_folder
+
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        return f"{folder}, writable"
+
+
+def _gpu() -> Check:
+    from evaluate.device import usable_gpu, why_no_gpu
+
+    found = usable_gpu()
+    fix = "install the NVIDIA driver and the extra for its CUDA version: pip install -e '.[cuda13]' or '.[cuda12]'"
+    if found is None:
+        return Check("GPU", False, why_no_gpu(), fix, needed=False)
+    return Check("GPU", True, f"{found.name}, {found.arch}, driver {found.driver}, CUDA {found.cuda}", fix, False)

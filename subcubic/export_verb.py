@@ -1,0 +1,116 @@
+"""``subcubic export``: writes a scheme as code in another language."""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from catalog.canonical import digest
+from catalog.scheme import Ring
+from catalog.store import Catalog
+from subcubic.catalog_verbs import CatalogPath, Json, Reference
+from subcubic.errors import UsageError, guarded
+from subcubic.output import note, print_json
+from subcubic.reference import resolve
+
+
+class Target(StrEnum):
+    """Languages that a scheme can be written in."""
+
+    CUDA = "cuda"
+    C = "c"
+    NUMPY = "numpy"
+    JAX = "jax"
+
+
+class Dtype(StrEnum):
+    """Element types of A, B and C."""
+
+    FP16 = "fp16"
+    BF16 = "bf16"
+    FP32 = "fp32"
+    FP64 = "fp64"
+
+
+class ProductDtype(StrEnum):
+    """Type in which the block products are kept before they are added up."""
+
+    FP32 = "fp32"
+    INPUT = "input"
+
+
+SUFFIX = {Target.CUDA: ".cu", Target.C: ".c", Target.NUMPY: ".py", Target.JAX: ".py"}
+
+
+@guarded
+def export(
+    scheme: Reference,
+    to: Annotated[Target, typer.Option("--to", help="Language to write.")] = Target.CUDA,
+    dtype: Annotated[Dtype, typer.Option(help="Element type (C: fp32, fp64).")] = Dtype.FP32,
+    product_dtype: Annotated[
+        ProductDtype, typer.Option(help="CUDA, 16-bit types: how block products are stored.")
+    ] = ProductDtype.FP32,
+    levels: Annotated[int, typer.Option(help="Levels of recursion, by Kronecker power.")] = 1,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File or folder to write to.")] = None,
+    build: Annotated[
+        str | None, typer.Option(metavar="ARCH", help="CUDA: also build the self-testing program, e.g. for sm_90.")
+    ] = None,
+    catalog: CatalogPath = None,
+    json_output: Json = False,
+) -> None:
+    """Write a scheme as one self-contained source file that depends on nothing of ours."""
+    from codegen.emit import emit, emit_header
+    from codegen.plan import plan
+
+    found = resolve(scheme, Catalog(catalog), (Ring.Z, Ring.Q))
+    if to is Target.C and dtype not in (Dtype.FP32, Dtype.FP64):
+        raise UsageError(f"the C target has no {dtype}; choose --dtype fp32 or fp64")
+    if build is not None and to is not Target.CUDA:
+        raise UsageError("--build needs --to cuda")
+    the_plan = plan(found.scheme, levels)
+    options: dict[str, str] = {}
+    if to in (Target.CUDA, Target.C):
+        options["dtype"] = dtype.value
+    if to is Target.CUDA:
+        options["product_dtype"] = dtype.value if product_dtype is ProductDtype.INPUT else _wide(dtype)
+    text = emit(the_plan, to.value, **options)
+    name = f"{the_plan.name}_{dtype}" if options else the_plan.name
+    path = _destination(output, name + SUFFIX[to])
+    path.write_text(text)
+    if to is Target.CUDA:
+        path.with_suffix(".h").write_text(emit_header(the_plan, **options))
+    if build is not None:
+        _build(text, build, path.with_suffix(""))
+    sha256 = hashlib.sha256(text.encode()).hexdigest()
+    if json_output:
+        print_json({"id": digest(found.scheme), "target": to.value, "path": str(path), "sha256": sha256})
+    else:
+        print(f"{found.origin}: {the_plan.scheme.format.described}, rank {the_plan.scheme.rank}, {levels} level(s)")
+        print(f"{path}  sha256 {sha256}")
+
+
+def _wide(dtype: Dtype) -> str:
+    return Dtype.FP64.value if dtype is Dtype.FP64 else Dtype.FP32.value
+
+
+def _destination(output: Path | None, name: str) -> Path:
+    if output is None:
+        return Path(name)
+    if output.suffix and not output.is_dir():
+        output.parent.mkdir(parents=True, exist_ok=True)
+        return output
+    output.mkdir(parents=True, exist_ok=True)
+    return output / name
+
+
+def _build(text: str, arch: str, program: Path) -> None:
+    import shutil
+
+    from codegen.build import build_cuda
+
+    shutil.copy2(build_cuda(text, arch, kind="program"), program)
+    note(f"self-testing program built for {arch}: {program}")

@@ -1,0 +1,43 @@
+"""What every verb prints: one JSON document on stdout, or text for people."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from subcubic.errors import SCHEMA_VERSION
+
+
+def print_json(document: dict[str, Any]) -> None:
+    """Print one document with its ``schema_version`` first."""
+    print(json.dumps({"schema_version": SCHEMA_VERSION, **document}, indent=2))
+
+
+def note(text: str) -> None:
+    """Print a line meant for people to stderr, so that stdout stays the result alone."""
+    print(text, file=sys.stderr)
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Plain aligned columns; numbers to the right, None as a dash."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max(len(row[i]) for row in [list(headings), *cells]) for i in range(len(headings))]
+    numeric = [all(row[i][:1].isdigit() or row[i][:1] in "-+." for row in cells) for i in range(len(headings))]
+    lines = [
+        "  ".join(
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(row, widths, numeric, strict=True)
+        ).rstrip()
+        for row in [list(headings), *cells]
+    ]
+    return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,122 @@
+"""Turns what a user writes for a scheme into the scheme.
+
+A reference is a scheme file, a built-in name (``strassen``, ``winograd``, ``classical-2x3x4``), a format (the best
+stored scheme of that format) or the id of a stored scheme, or a prefix of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from catalog.known import classical, strassen, winograd
+from catalog.scheme import Format, Ring, Scheme
+from catalog.store import Catalog, Provenance
+from catalog.verify import require_exact
+from subcubic.errors import UsageError
+from subcubic.version import commit, version
+
+BUILT_IN = "strassen, winograd, classical-MxKxN"
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A scheme and where it came from.
+
+    Attributes:
+        scheme: exact, in the orientation that was asked for.
+        id: its id in the catalog, or None when it is not stored.
+        origin: one phrase for the echo of what was understood.
+        provenance: how it came to be.
+    """
+
+    scheme: Scheme
+    id: str | None
+    origin: str
+    provenance: Provenance
+
+
+def resolve(reference: str, catalog: Catalog, rings: tuple[Ring, ...] = (Ring.Z, Ring.Q, Ring.F2, Ring.F3)) -> Resolved:
+    """Find the scheme that a reference means; files are checked exactly first.
+
+    Args:
+        reference: see the module.
+        catalog: where ids and formats are looked up.
+        rings: for a format: which rings may answer, best first among equal ranks.
+
+    Raises:
+        UsageError: a format or a built-in name is malformed.
+        LookupError: nothing stored fits.
+        ValueError: a file holds no exact scheme.
+    """
+    path = Path(reference)
+    if path.is_file():
+        from catalog import formats
+
+        return Resolved(require_exact(formats.read(path)), None, f"file {path}", provenance("file", source=path.name))
+    built_in = _built_in(reference)
+    if built_in is not None:
+        return Resolved(built_in, None, f"built-in {reference}", provenance("formula", source=reference))
+    if "x" in reference.lower():
+        return _best(parse_format(reference), catalog, rings)
+    entry = catalog.get(reference)
+    return Resolved(entry.scheme, entry.id, f"stored {entry.id[:12]}", entry.provenance)
+
+
+def provenance(method: str, **fields: Any) -> Provenance:
+    """The provenance of a scheme that enters the catalog now, by this version of the program."""
+    return Provenance(method=method, version=version(), commit=commit(), **fields)
+
+
+def parse_format(text: str) -> Format:
+    """``Format.parse`` whose failure is a usage error."""
+    try:
+        return Format.parse(text)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def format_of(text: str | None, m: int | None, n: int | None, k: int | None) -> Format:
+    """The format from ``3x4x5`` or from the BLAS letters by name.
+
+    Raises:
+        UsageError: neither or both are given, or a size is missing or out of range.
+    """
+    letters = (m, k, n)
+    if text is not None:
+        if any(size is not None for size in letters):
+            raise UsageError("give the format either as MxKxN or by --m --n --k, not both")
+        return parse_format(text)
+    if any(size is None for size in letters):
+        raise UsageError("give a format such as 3x4x5, or all of --m --n --k")
+    return parse_format("x".join(str(size) for size in letters))
+
+
+def _built_in(name: str) -> Scheme | None:
+    if name == "strassen":
+        return strassen()
+    if name == "winograd":
+        return winograd()
+    if name.startswith("classical-"):
+        return classical(parse_format(name.removeprefix("classical-")))
+    return None
+
+
+def _best(format: Format, catalog: Catalog, rings: tuple[Ring, ...]) -> Resolved:
+    """The stored scheme of least rank, then fewest planes and additions, turned to the wanted format."""
+    from catalog.transform import orient
+
+    candidates = [row for row in catalog.rows(format=format) if row.ring in rings]
+    if not candidates:
+        names = ", ".join(rings)
+        raise LookupError(
+            f"the catalog has no {format} scheme over {names}; run `subcubic search {format}` or name a built-in "
+            f"({BUILT_IN})"
+        )
+    row = min(candidates, key=lambda row: (row.rank, rings.index(row.ring), row.planes_a + row.planes_b,
+                                           row.additions_cse, row.id))
+    entry = catalog.get(row.id)
+    turned = "" if entry.scheme.format == format else f", turned from {entry.scheme.format} by role permutation"
+    return Resolved(orient(entry.scheme, format), entry.id if not turned else None,
+                    f"best stored {format}: {entry.id[:12]}{turned}", entry.provenance)

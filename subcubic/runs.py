@@ -1,0 +1,155 @@
+"""Run folders: what a search leaves on disk so that it can be listed, stopped and resumed after a kill.
+
+A run folder holds ``config.toml`` (the resolved options), ``status.json`` (replaced atomically), ``checkpoint.npz``
+(replaced atomically) and ``progress.jsonl``; a file named ``stop`` asks the search to end at its next block. Its size
+is bounded: only the progress file grows, and it is halved when it passes PROGRESS_BYTES.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import tomllib
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PROGRESS_BYTES = 4 << 20
+
+
+def runs_folder() -> Path:
+    """$SUBCUBIC_RUNS, else the user's state folder."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(os.environ.get("SUBCUBIC_RUNS") or Path(state) / "subcubic" / "runs")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run folder."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The run's name: the UTC second it began and a few random digits."""
+        return self.path.name
+
+    @classmethod
+    def create(cls, config: Mapping[str, Any]) -> Run:
+        """Make a new run folder with its resolved configuration."""
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+        path = runs_folder() / f"{stamp}-{uuid.uuid4().hex[:6]}"
+        path.mkdir(parents=True)
+        run = cls(path)
+        run._replace("config.toml", _toml(config).encode())
+        return run
+
+    @classmethod
+    def find(cls, name: str) -> Run:
+        """The run with this name or unambiguous prefix.
+
+        Raises:
+            LookupError: no run, or more than one, has it.
+        """
+        found = [run for run in all_runs() if run.name.startswith(name)]
+        if len(found) != 1:
+            raise LookupError(f"{len(found)} runs are named {name!r}...; `subcubic runs list` shows them all")
+        return found[0]
+
+    def config(self) -> dict[str, Any]:
+        """The options that the run was started with."""
+        return tomllib.loads((self.path / "config.toml").read_text())
+
+    def status(self) -> dict[str, Any]:
+        """The last status written; a run whose process is gone while ``running`` is reported as ``killed``."""
+        try:
+            status = json.loads((self.path / "status.json").read_text())
+        except (OSError, ValueError):
+            status = {"status": "running", "pid": None}
+        if status["status"] == "running" and not _alive(status.get("pid")):
+            status["status"] = "killed"
+        return status
+
+    def write_status(self, **facts: Any) -> None:
+        """Replace the status atomically."""
+        self._replace("status.json", json.dumps({"pid": os.getpid(), "updated": time.time(), **facts}).encode())
+
+    def log(self, **facts: Any) -> None:
+        """Append one JSON line to the progress file, whose older half goes when it grows too long."""
+        path = self.path / "progress.jsonl"
+        with path.open("a") as file:
+            file.write(json.dumps(facts) + "\n")
+        if path.stat().st_size > PROGRESS_BYTES:
+            lines = path.read_text().splitlines(keepends=True)
+            self._replace(path.name, "".join(lines[len(lines) // 2 :]).encode())
+
+    def write_checkpoint(self, state: Mapping[str, Any]) -> None:
+        """Replace the checkpoint atomically: a kill leaves the old one or the new one."""
+        temporary = self.path / f".checkpoint-{os.getpid()}.npz"
+        with temporary.open("wb") as file:
+            np.savez(file, **{key: np.asarray(value) for key, value in state.items()})
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, self.path / "checkpoint.npz")
+
+    def checkpoint(self) -> dict[str, np.ndarray] | None:
+        """The last checkpoint, or None when there is none yet.
+
+        Raises:
+            ValueError: the file is damaged.
+        """
+        path = self.path / "checkpoint.npz"
+        if not path.exists():
+            return None
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                return {key: arrays[key] for key in arrays.files}
+        except Exception as error:
+            raise ValueError(f"checkpoint {path} is damaged ({error}); delete it to restart the run") from None
+
+    def ask_to_stop(self) -> None:
+        """Ask the run's process to end at its next block."""
+        (self.path / "stop").touch()
+
+    def asked_to_stop(self) -> bool:
+        """Whether somebody asked this run to end."""
+        return (self.path / "stop").exists()
+
+    def clear_stop(self) -> None:
+        """Forget an earlier request to stop."""
+        (self.path / "stop").unlink(missing_ok=True)
+
+    def _replace(self, name: str, content: bytes) -> None:
+        temporary = self.path / f".{name}-{os.getpid()}"
+        temporary.write_bytes(content)
+        os.replace(temporary, self.path / name)
+
+
+def all_runs() -> list[Run]:
+    """Every run folder, oldest first."""
+    folder = runs_folder()
+    return [Run(p) for p in sorted(folder.iterdir()) if (p / "config.toml").is_file()] if folder.is_dir() else []
+
+
+def _alive(pid: int | None) -> bool:
+    if not pid:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _toml(config: Mapping[str, Any]) -> str:
+    """Flat TOML of strings, numbers, booleans and lists of strings; None is left out."""
+    # JSON's spelling of these types is also TOML's.
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in config.items() if value is not None)

@@ -1,0 +1,39 @@
+"""Version and commit of the running code, for provenance and result files."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@functools.cache
+def version() -> str:
+    """The installed version, else ``"unknown"``."""
+    try:
+        return metadata.version("subcubic")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+@functools.cache
+def commit() -> str:
+    """The commit of this checkout with ``-dirty`` when files differ, else $SUBCUBIC_COMMIT, else ``"unknown"``."""
+    try:
+        described = subprocess.run(
+            ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.SubprocessError):
+        described = None
+    # A checkout inside some other repository must not borrow that repository's commit.
+    if described is not None and described.returncode == 0 and (ROOT / ".git").exists():
+        return described.stdout.strip()
+    return os.environ.get("SUBCUBIC_COMMIT") or "unknown"
