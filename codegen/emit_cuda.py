@@ -1,0 +1,215 @@
+"""CUDA text: the device code of ``kernels/`` put together with the linear maps of one plan.
+
+The three maps are emitted as direct sums, not as the shared-subexpression programs: both passes are bound by memory
+traffic, so additions are free, and a sum that is stored at once keeps no shared value alive in a register.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import files
+
+import numpy as np
+
+from codegen.plan import Plan
+
+SOURCES = ("types", "combine", "scatter", "products", "launch", "selftest")
+# 32-bit registers that the blocks of one thread may take; a thread has 255.
+_COMFORTABLE, _LIMIT = 128, 200
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A storage type: C++ name, bytes, cudaDataType_t value, significand bits."""
+
+    name: str
+    bytes: int
+    library: int
+    significand: int
+
+
+STORAGE = {
+    "fp16": Storage("__half", 2, 2, 11),
+    "bf16": Storage("__nv_bfloat16", 2, 14, 8),
+    "fp32": Storage("float", 4, 0, 24),
+    "fp64": Storage("double", 8, 1, 53),
+}
+
+
+def emit_cuda(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None) -> str:
+    """One self-contained .cu: C entry points, kernels, the loader of cuBLAS and a self-test.
+
+    Args:
+        plan: what to compute.
+        dtype: fp16, bf16, fp32 or fp64: the type of A, B, C and of the planes. Sums and products accumulate in fp32
+            (fp64 for fp64).
+        product_dtype: how block products are stored; ``dtype`` or "fp32", which saves one rounding of the 16-bit
+            types for twice the bytes. Default: ``dtype``.
+
+    Raises:
+        ValueError: an unknown dtype, or more blocks than a thread's registers hold.
+    """
+    if dtype not in STORAGE:
+        raise ValueError(f"unknown dtype {dtype!r}; choose one of {', '.join(STORAGE)}")
+    product_dtype = product_dtype or dtype
+    if product_dtype not in ({dtype, "fp32"} if dtype != "fp64" else {dtype}):
+        raise ValueError(f"products of {dtype} can be stored as {dtype} or fp32 (fp64: only fp64), not {product_dtype}")
+    m, k, n = plan.format
+    widths = {side: _width(plan, side, blocks, dtype) for side, blocks in (("A", m * k), ("B", k * n), ("C", m * n))}
+    parts = [_banner(plan, dtype, product_dtype), _constants(plan, dtype, product_dtype, widths)]
+    parts += [
+        _planes("SideA", "A", plan.scheme.U, m, k),
+        _planes("SideB", "B", plan.scheme.V, k, n),
+        _outputs(plan.scheme.W, m, n),
+    ]
+    types, *rest = (_source(name) for name in SOURCES)
+    # The constants need the storage types' names, the kernels need the constants.
+    includes = re.findall(r"^#include <.*>$", types, flags=re.M)
+    parts.insert(1, "\n".join(includes) + "\n")
+    return "\n".join(parts + [types] + rest).replace("SCHEME_", plan.name + "_")
+
+
+def header(plan: Plan) -> str:
+    """The C header of the entry points; the same for every dtype, so link only one library of a plan statically."""
+    text = files("codegen.kernels").joinpath("scheme.h").read_text(encoding="utf-8")
+    return text.replace("SCHEME_", plan.name + "_").replace("SCHEME", plan.name)
+
+
+def growth(plan: Plan) -> float:
+    """Frobenius growth factor of the plan over that of the standard algorithm, at least 1 up to rounding.
+
+    sum_r |u_r||v_r||w_r| / (mkn) with denominators (Dumas, Pernet, Sedoglavic, arXiv 2402.05630).
+    """
+    norms = [np.linalg.norm(factor.astype(np.float64), axis=0) for factor in plan.scheme.factors]
+    return float((norms[0] * norms[1] * norms[2]).sum()) / plan.divisor / plan.format.volume
+
+
+def _banner(plan: Plan, dtype: str, product_dtype: str) -> str:
+    return f"""\
+// C = alpha * A B + beta * C by a low-rank scheme: {plan.format} blocks, {plan.rank} products instead of \
+{plan.format.volume}.
+//
+// scheme   {plan.digest}
+// format   {plan.base.format} ({plan.base.format.described}), rank {plan.base.rank} over {plan.base.ring}, \
+levels {plan.levels}
+// dtype    {dtype}, products stored as {product_dtype}
+// emitted  by subcubic {_version()}
+//
+// Library: nvcc -O3 -std=c++17 -gencode=arch=compute_90,code=sm_90 -shared -Xcompiler -fPIC -o lib{plan.name}.so FILE.cu
+// Test:    nvcc -O3 -std=c++17 -gencode=arch=compute_90,code=sm_90 -DSUBCUBIC_MAIN -o selftest FILE.cu && ./selftest
+"""
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("subcubic")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+def _constants(plan: Plan, dtype: str, product_dtype: str, widths: dict[str, int]) -> str:
+    storage, product = STORAGE[dtype], STORAGE[product_dtype]
+    accumulator, compute = ("double", 70) if dtype == "fp64" else ("float", 68)
+    m, k, n = plan.format
+    # A few roundings of what is stored, and the accumulation of some hundred to a thousand terms.
+    unit = 8 * 2.0 ** -min(storage.significand, product.significand) + 32 * 2.0 ** -(53 if dtype == "fp64" else 24)
+    tolerance = unit * max(1.0, growth(plan))
+    return f"""\
+namespace {{
+
+using Input = {storage.name};
+using Plane = {storage.name};
+using Product = {product.name};
+using Accumulator = {accumulator};
+constexpr int kBlocksM = {m}, kBlocksK = {k}, kBlocksN = {n}, kRank = {plan.rank};
+constexpr Accumulator kDivisor = {plan.divisor};
+// Elements of one access: 16 bytes where the blocks of a thread leave registers for it.
+constexpr int kWidthA = {widths["A"]}, kWidthB = {widths["B"]}, kWidthC = {widths["C"]};
+// cudaDataType_t of planes and products; CUBLAS_COMPUTE_32F is 68 (true FP32), CUBLAS_COMPUTE_64F is 70.
+constexpr int kPlaneType = {storage.library}, kProductType = {product.library}, kComputeType = {compute};
+// Of the self-test: relative Frobenius error, and whether small integers pass through every step exactly.
+constexpr double kTolerance = {tolerance:.3e};
+constexpr bool kExactIntegers = {str(_exact(plan, dtype, product_dtype)).lower()};
+
+}}  // namespace
+"""
+
+
+def _exact(plan: Plan, dtype: str, product_dtype: str) -> bool:
+    """Whether the self-test's integer cases (entries up to 2, inner size up to 32) stay exact in every type."""
+    peak_a, peak_b, peak_c = (
+        int(np.abs(factor).sum(axis=axis).max()) for factor, axis in zip(plan.scheme.factors, (0, 0, 1), strict=True)
+    )
+    product = 4 * peak_a * peak_b * (-(-32 // plan.format.k))
+    largest = {"planes": 2 * max(peak_a, peak_b), "products": product, "output": 2 * 4 * 32 + 2}
+    limits = {name: 1 << STORAGE[t].significand for name, t in (("planes", dtype), ("products", product_dtype))}
+    limits["output"] = limits["planes"]
+    accumulator = 1 << STORAGE["fp64" if dtype == "fp64" else "fp32"].significand
+    return all(largest[name] <= limit for name, limit in limits.items()) and product * peak_c <= accumulator
+
+
+def _width(plan: Plan, side: str, blocks: int, dtype: str) -> int:
+    """Elements of one access: 16 bytes, or fewer where one thread's blocks would not fit in registers."""
+    registers = 2 if dtype == "fp64" else 1
+    if blocks * registers > _LIMIT:
+        raise ValueError(
+            f"{plan.format} cuts {side} into {blocks} blocks, more than the {_LIMIT // registers} a {dtype} CUDA thread "
+            "can hold; use fewer levels"
+        )
+    width = 16 // STORAGE[dtype].bytes
+    while width > 1 and blocks * width * registers > _COMFORTABLE:
+        width //= 2
+    return width
+
+
+def _planes(struct: str, matrix: str, factor: np.ndarray, rows: int, columns: int) -> str:
+    lines = [
+        f"// Planes of {matrix} in the order of the products.",
+        f"struct {struct} {{",
+        f"  static constexpr int rows = {rows}, columns = {columns};",
+        "  template <class Block, class Put>",
+        "  static __device__ __forceinline__ void planes(const Block& x, Put put) {",
+    ]
+    for column in factor.T.tolist():
+        lines.append(f"    put({_sum({i: c for i, c in enumerate(column) if c}, lambda i: f'x[{i}]')});")
+    return "\n".join([*lines, "  }", "};"]) .join(("namespace {\n\n", "\n\n}  // namespace\n"))
+
+
+def _outputs(factor: np.ndarray, rows: int, columns: int) -> str:
+    lines = [
+        "// Blocks of C from the products, each product read once and added wherever it is needed.",
+        "struct SideC {",
+        f"  static constexpr int rows = {rows}, columns = {columns};",
+        "  template <class Next, class Block>",
+        "  static __device__ __forceinline__ void outputs(Next next, Block& y) {",
+    ]
+    started: set[int] = set()
+    for r, column in enumerate(factor.T.tolist()):
+        lines.append(f"    const auto p{r} = next();")
+        for i, c in enumerate(column):
+            if c:
+                head = f"y[{i}] = y[{i}]" if i in started else f"y[{i}] ="
+                text = _sum({r: c}, lambda r: f"p{r}")
+                joined = f"- {text[1:]}" if text.startswith("-") else f"+ {text}"
+                lines.append(f"    {head} {joined if i in started else text};")
+                started.add(i)
+    return "\n".join([*lines, "  }", "};"]).join(("namespace {\n\n", "\n\n}  // namespace\n"))
+
+
+def _sum(terms: dict[int, int], name: Callable[[int], str]) -> str:
+    """A C++ expression for the sum of coefficient times value; a positive term comes first if there is one."""
+    text = ""
+    for index, c in sorted(terms.items(), key=lambda term: (term[1] < 0, term[0])):
+        magnitude = name(index) if abs(c) == 1 else f"Accumulator({abs(c)}) * {name(index)}"
+        text += f" {'-' if c < 0 else '+'} {magnitude}" if text else ("-" if c < 0 else "") + magnitude
+    return text
+
+
+def _source(name: str) -> str:
+    """A file of ``kernels/`` without the includes of its neighbours, which already stand above it."""
+    text = files("codegen.kernels").joinpath(f"{name}.cuh").read_text(encoding="utf-8")
+    return re.sub(r'^#include "\w+\.cuh"\n+', "", text, flags=re.M)

@@ -1,0 +1,99 @@
+// The block products: one strided-batched call of cuBLAS, which is opened at run time, or of the caller's function.
+// The few entry points are declared here by their documented C ABI, so no cuBLAS header or library is needed to build.
+#include <dlfcn.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+
+#include "scatter.cuh"
+
+// Row-major C_i = A_i B_i for i < count, queued on `stream`; matrices of one kind lie `stride` elements apart.
+// Returns 0 when queued.
+typedef int (*SCHEME_gemm)(void* context, void* stream, int64_t count, int64_t M, int64_t N, int64_t K, const void* A,
+                           int64_t lda, int64_t stride_a, const void* B, int64_t ldb, int64_t stride_b, void* C,
+                           int64_t ldc, int64_t stride_c);
+
+namespace {
+
+enum Status { kDone = 0, kFailed = 1, kMisuse = 2, kMissing = 4 };
+
+thread_local char last_error[512] = "";
+
+Status report(Status status, const char* format, ...) {
+  va_list values;
+  va_start(values, format);
+  vsnprintf(last_error, sizeof(last_error), format, values);
+  va_end(values);
+  return status;
+}
+
+Status checked(cudaError_t code, const char* what) {
+  return code == cudaSuccess ? kDone : report(kFailed, "%s failed: %s", what, cudaGetErrorString(code));
+}
+
+// Values of cublasOperation_t, cublasMath_t and cublasGemmAlgo_t in cuBLAS 11 to 13. The default math mode never
+// rounds FP32 to TF32.
+constexpr int kNoTranspose = 0, kDefaultMath = 0, kDefaultAlgorithm = -1;
+constexpr size_t kLibraryWorkspace = size_t(32) << 20;
+
+struct Library {
+  void* handle;
+  int (*create)(void**);
+  int (*destroy)(void*);
+  int (*set_stream)(void*, cudaStream_t);
+  int (*set_workspace)(void*, void*, size_t);
+  int (*set_math)(void*, int);
+  int (*gemm)(void*, int, int, int, int, int, const void*, const void*, int, int, long long, const void*, int, int,
+              long long, const void*, void*, int, int, long long, int, int, int);
+};
+
+struct Handle {
+  SCHEME_gemm product;
+  void* context;
+  Library library;
+};
+
+Status open_library(Library& library) {
+  const char* names[] = {getenv("SUBCUBIC_CUBLAS"), "libcublas.so.13", "libcublas.so.12", "libcublas.so"};
+  void* file = nullptr;
+  for (const char* name : names)
+    if (!file && name && *name) file = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (!file)
+    return report(kMissing, "no cuBLAS found: install it or set SUBCUBIC_CUBLAS to the path of libcublas.so (%s)",
+                  dlerror());
+  struct {
+    const char* name;
+    void* target;
+  } symbols[] = {{"cublasCreate_v2", &library.create},
+                 {"cublasDestroy_v2", &library.destroy},
+                 {"cublasSetStream_v2", &library.set_stream},
+                 {"cublasSetWorkspace_v2", &library.set_workspace},
+                 {"cublasSetMathMode", &library.set_math},
+                 {"cublasGemmStridedBatchedEx", &library.gemm}};
+  for (auto& symbol : symbols) {
+    void* found = dlsym(file, symbol.name);
+    if (!found) return report(kMissing, "this cuBLAS has no %s: version 11 or later is needed", symbol.name);
+    *static_cast<void**>(symbol.target) = found;
+  }
+  int code = library.create(&library.handle);
+  if (code) return report(kFailed, "cublasCreate failed with status %d", code);
+  code = library.set_math(library.handle, kDefaultMath);
+  return code ? report(kFailed, "cublasSetMathMode failed with status %d", code) : kDone;
+}
+
+// Row-major C = A B is column-major C^T = B^T A^T, so the operands swap.
+Status library_products(const Library& library, cudaStream_t stream, void* workspace, int M, int N, int K,
+                        const Plane* A, const Plane* B, Product* C) {
+  // Setting the stream resets the workspace, so the order matters; both are needed for capture in a graph.
+  int code = library.set_stream(library.handle, stream);
+  if (!code) code = library.set_workspace(library.handle, workspace, kLibraryWorkspace);
+  if (code) return report(kFailed, "cuBLAS refused the stream or its workspace with status %d", code);
+  const Accumulator one = 1, zero = 0;
+  code = library.gemm(library.handle, kNoTranspose, kNoTranspose, N, M, K, &one, B, kPlaneType, N, (long long)K * N, A,
+                      kPlaneType, K, (long long)M * K, &zero, C, kProductType, N, (long long)M * N, kRank,
+                      kComputeType, kDefaultAlgorithm);
+  return code ? report(kFailed, "cublasGemmStridedBatchedEx failed with status %d", code) : kDone;
+}
+
+}  // namespace
