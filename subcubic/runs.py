@@ -108,7 +108,7 @@ class Run:
         if not path.exists():
             return None
         try:
-            with np.load(path, allow_pickle=False) as arrays:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 return {key: arrays[key] for key in arrays.files}
         except Exception as error:
             raise ValueError(f"checkpoint {path} is damaged ({error}); delete it to restart the run") from None

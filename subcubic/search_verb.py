@@ -1,0 +1,200 @@
+"""``subcubic search`` and ``subcubic runs``: start, list, stop and resume searches."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from catalog.scheme import Format
+from catalog.store import Catalog
+from subcubic.catalog_verbs import CatalogPath, Json
+from subcubic.errors import ExitCode, UsageError, guarded
+from subcubic.output import print_json, table
+from subcubic.reference import format_of
+from subcubic.runs import Run, all_runs
+
+_RINGS = ("F2", "F3", "ZT", "Z", "Q")
+_DEFAULT_BUDGET = "60s"
+
+
+class Method(StrEnum):
+    """How to search."""
+
+    AUTO = "auto"
+    FLIPS = "flips"
+    MCTS = "mcts"
+
+
+class Device(StrEnum):
+    """Where to compute."""
+
+    AUTO = "auto"
+    CPU = "cpu"
+    GPU = "gpu"
+
+
+@guarded
+def search(
+    format: Annotated[str | None, typer.Argument(help="Base case m x k x n, for example 3x4x5.")] = None,
+    m: Annotated[int | None, typer.Option("--m", help="Rows of A and C.")] = None,
+    n: Annotated[int | None, typer.Option("--n", help="Columns of B and C.")] = None,
+    k: Annotated[int | None, typer.Option("--k", help="Columns of A, rows of B.")] = None,
+    ring: Annotated[str, typer.Option(help="F2, F3, ZT (ternary), Z or Q.")] = "Z",
+    method: Annotated[Method, typer.Option(help="Walks in the flip graph, or tree search without a network.")] = Method.AUTO,
+    target: Annotated[int | None, typer.Option(help="Rank to reach; the best known one by default.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Time limit: 30, 90s, 5m, 2h.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Limit in steps; the result is then repeatable.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads; one per core by default.")] = None,
+    keep: Annotated[int, typer.Option(min=1, help="Distinct schemes of the target rank to find.")] = 1,
+    start: Annotated[list[str] | None, typer.Option("--from", help="Ids of stored schemes to start from.")] = None,
+    device: Annotated[Device, typer.Option(help="Walks run on the CPU.")] = Device.AUTO,
+    benchmark: Annotated[bool, typer.Option("--benchmark", help="Measure flips per second and times to target.")] = False,
+    catalog: CatalogPath = None,
+    json_output: Json = False,
+) -> ExitCode:
+    """Search a base case, prove what is found and store it in the catalog."""
+    if device is Device.GPU:
+        from evaluate.device import DeviceMissingError
+
+        raise DeviceMissingError("no search method runs on a GPU yet; use --device cpu or auto")
+    if benchmark:
+        from subcubic.search_benchmark import run_benchmark
+
+        return run_benchmark(format and format_of(format, m, n, k), _ring(ring) if format else None, json_output)
+    wanted, ring = format_of(format, m, n, k), _ring(ring)
+    config = {
+        "format": str(wanted),
+        "ring": ring,
+        "method": _method(method),
+        "target": _target(wanted, ring, target),
+        "keep": keep,
+        "seed": seed,
+        "steps": _positive("steps", steps),
+        "budget_s": _seconds(budget or _DEFAULT_BUDGET) if budget or steps is None else None,
+        "workers": workers,
+        "start": start or [],
+    }
+    return _execute(Run.create(config), config, Catalog(catalog), json_output)
+
+
+runs = typer.Typer(no_args_is_help=True, help="List, stop and resume searches.")
+
+
+@runs.command("list")
+@guarded
+def list_runs(json_output: Json = False) -> None:
+    """List the searches that left a run folder, oldest first."""
+    rows = [{"run": run.name, **run.config(), **run.status(), "path": str(run.path)} for run in all_runs()]
+    if json_output:
+        print_json({"runs": rows})
+    else:
+        keys = ("run", "format", "ring", "method", "target", "status", "rank", "seconds")
+        print(table(keys, [[row.get(key) for key in keys] for row in rows]))
+
+
+@runs.command()
+@guarded
+def stop(name: Annotated[str, typer.Argument(help="Name of the run, or its beginning.")], json_output: Json = False) -> None:
+    """Ask a running search to end at its next block and save its state."""
+    run = Run.find(name)
+    status = run.status()["status"]
+    if status != "running":
+        raise ValueError(f"run {run.name} is not running, its status is {status}; nothing was stopped")
+    run.ask_to_stop()
+    if json_output:
+        print_json({"run": run.name, "status": "stopping"})
+    else:
+        print(f"run {run.name} will stop at its next block; `subcubic runs resume {run.name}` goes on")
+
+
+@runs.command()
+@guarded
+def resume(
+    name: Annotated[str, typer.Argument(help="Name of the run, or its beginning.")],
+    budget: Annotated[str | None, typer.Option(help="New time limit, counted from the run's start.")] = None,
+    steps: Annotated[int | None, typer.Option(help="New limit in steps, counted from the run's start.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads.")] = None,
+    catalog: CatalogPath = None,
+    json_output: Json = False,
+) -> ExitCode:
+    """Go on with a search that was stopped, interrupted or killed, from its last checkpoint."""
+    run = Run.find(name)
+    if run.status()["status"] == "running":
+        raise ValueError(f"run {run.name} is still running; stop it first")
+    config = run.config()
+    if budget is not None:
+        config["budget_s"] = _seconds(budget)
+    if steps is not None:
+        config["steps"] = _positive("steps", steps)
+    if workers is not None:
+        config["workers"] = workers
+    return _execute(run, config, Catalog(catalog), json_output)
+
+
+def _execute(run: Run, config: dict[str, Any], catalog: Catalog, as_json: bool) -> ExitCode:
+    from search.find import Query
+    from subcubic.search_run import carry_out, echo, known_rank, parents, scheme_ring
+
+    wanted = Format.parse(config["format"])
+    query = Query(wanted, **{key: config.get(key) for key in ("ring", "target", "method", "keep", "steps", "budget_s",
+                                                               "seed", "workers")})
+    ring = scheme_ring(query.ring)
+    stored = [row.rank for row in catalog.rows(format=wanted, ring=ring, ternary=query.ring == "ZT")]
+    echo(query, run, query.workers or os.cpu_count() or 1, min(stored, default=None))
+    outcome = carry_out(query, catalog, run, parents(catalog, config.get("start", []), wanted), quiet=as_json)
+    if as_json:
+        print_json({**asdict(outcome), "format": str(wanted), "ring": query.ring, "target": query.target,
+                    "best_known": known_rank(wanted, query.ring), "method": query.method, "seed": query.seed,
+                    "verified": outcome.id is not None, "run": run.name})
+    elif outcome.id is None:
+        print(f"{outcome.status}: nothing better than the standard algorithm in {outcome.seconds:.2f} s")
+    else:
+        print(f"{outcome.status}: {wanted} of rank {outcome.rank} over {query.ring} in {outcome.seconds:.3f} s "
+              f"(compiling {outcome.compile_seconds:.1f} s apart), exact, stored as {outcome.id[:12]}")
+    if outcome.status == "interrupted":
+        return ExitCode.INTERRUPTED
+    return ExitCode.DONE if outcome.status == "found" else ExitCode.BUDGET
+
+
+def _ring(text: str) -> str:
+    if text.upper() not in _RINGS:
+        raise UsageError(f"unknown ring {text!r}; choose one of {', '.join(_RINGS)}")
+    return text.upper()
+
+
+def _method(method: Method) -> str:
+    # Walks beat the tree search at every format that both can do, by three orders of magnitude in time.
+    return Method.FLIPS.value if method is Method.AUTO else method.value
+
+
+def _target(format: Format, ring: str, target: int | None) -> int:
+    from catalog.bounds import check_target
+    from subcubic.search_run import scheme_ring, target_of
+
+    try:
+        return check_target(format, scheme_ring(ring), target_of(format, ring, target))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _positive(name: str, value: int | None) -> int | None:
+    if value is not None and value < 1:
+        raise UsageError(f"--{name} {value} must be at least 1")
+    return value
+
+
+def _seconds(text: str) -> float:
+    """Seconds from ``90``, ``90s``, ``1.5m`` or ``2h``."""
+    factor = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(text[-1:].lower())
+    try:
+        seconds = float(text if factor is None else text[:-1]) * (factor or 1)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds < float("inf"):
+        raise UsageError(f"budget {text!r} is no positive time; write it as 30, 90s, 5m or 2h")
+    return seconds

@@ -1,0 +1,186 @@
+"""What a user asks for, a format over a ring by a method, as one stream of exact schemes over that ring.
+
+Walks and tree search work over F2 (walks also over Z with ternary coefficients). Schemes over Z and Q come from
+lifting those over F2 (see ``search.lifting``), schemes over F3 from reducing those over Z.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from catalog.known import strassen
+from catalog.scheme import Format, Ring, Scheme
+from catalog.transform import reduce_mod
+from search.campaign import Checkpoint, Config, Done, Event, Found, Progress, run
+from search.checkpoint import State
+
+WalkRing = Literal["F2", "ZT"]
+
+
+@dataclass(frozen=True)
+class Query:
+    """What to look for and how long.
+
+    Attributes:
+        format: the sizes.
+        ring: "F2", "F3", "Z", "Q", or "ZT" for Z with coefficients in {-1, 0, 1}.
+        target: rank to reach.
+        method: "flips" for walks in the flip graph, "mcts" for the tree search without a network.
+        keep: how many distinct schemes of the target rank to find before the search ends.
+        steps: limit on steps of all walks together, or on simulations; then the result depends on the seed alone.
+        budget_s: limit on seconds, compiling left out.
+        seed: of every random choice.
+        workers: threads of the walks; None for one per core.
+    """
+
+    format: Format
+    ring: str
+    target: int
+    method: Literal["flips", "mcts"] = "flips"
+    keep: int = 1
+    steps: int | None = None
+    budget_s: float | None = None
+    seed: int = 0
+    workers: int | None = None
+
+
+def find(
+    query: Query,
+    starts: Sequence[Scheme] = (),
+    resume: State | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Iterator[Event]:
+    """Search until ``keep`` schemes of the target rank are found, the limit is reached or ``should_stop``.
+
+    Args:
+        query: what to look for.
+        starts: exact schemes to start the walks from (see ``search.campaign.run``).
+        resume: the state of a checkpoint of the same query.
+        should_stop: asked between blocks.
+
+    Yields:
+        Found with schemes over the wanted ring, Progress whose rank is that of the walks, Checkpoint, and Done at the
+        end.
+
+    Raises:
+        ValueError: the query makes no sense.
+    """
+    if query.ring not in ("F2", "F3", "ZT", "Z", "Q"):
+        raise ValueError(f"unknown ring {query.ring!r}; choose F2, F3, ZT, Z or Q")
+    if query.keep < 1:
+        raise ValueError(f"keep is {query.keep}; it must be at least 1")
+    source = _games(query, should_stop) if query.method == "mcts" else _walks(query, starts, resume, should_stop)
+    return _in_ring(query, source)
+
+
+def _in_ring(query: Query, source: Iterator[Event]) -> Iterator[Event]:
+    """Carry the schemes of a search over to the wanted ring and end it when enough have arrived."""
+    convert, compile_seconds = _conversion(query.ring)
+    kept, best, waiting, last = 0, query.format.volume + 1, None, Progress(0, 0, 0, 0.0, 0.0, 0.0, 0)
+    converting = 0.0
+    for event in source:
+        if isinstance(event, Checkpoint):
+            yield event
+            continue
+        begun = time.monotonic()
+        if isinstance(event, Found):
+            waiting = event if waiting is None or event.rank <= waiting.rank else waiting
+        # A rank above the target is carried over once it has stood for a round: most are beaten within one.
+        if waiting is not None and (waiting.rank <= query.target or not isinstance(event, Found)):
+            scheme = convert(waiting.scheme) if waiting.rank < best or waiting.rank <= query.target else None
+            converting += time.monotonic() - begun
+            if scheme is not None:
+                best = min(best, scheme.rank)
+                kept += scheme.rank <= query.target
+                yield replace(waiting, scheme=scheme, rank=scheme.rank, seconds=waiting.seconds + converting)
+            done, waiting = waiting, None
+            if kept >= query.keep:
+                source.close()  # type: ignore[attr-defined]  # generators have it
+                seconds = done.seconds + converting
+                yield Done("found", best, done.steps, last.flips, seconds, compile_seconds)
+                return
+        if isinstance(event, Progress):
+            last = event
+            yield replace(event, seconds=event.seconds + converting)
+        elif isinstance(event, Done):
+            status: Literal["budget", "interrupted"] = "interrupted" if event.status == "interrupted" else "budget"
+            total = event.compile_seconds + compile_seconds
+            yield replace(event, status=status, rank=best, seconds=event.seconds + converting, compile_seconds=total)
+
+
+def _walks(
+    query: Query, starts: Sequence[Scheme], resume: State | None, should_stop: Callable[[], bool]
+) -> Iterator[Event]:
+    walk_ring: WalkRing = "ZT" if query.ring == "ZT" else "F2"
+    first_will_do = query.ring == walk_ring and query.keep == 1
+    config = Config(
+        query.format,
+        walk_ring,
+        # Else the walks go on at the target, since not every scheme lifts and more than one may be wanted.
+        target=query.target if first_will_do else 0,
+        extras=1 << 40,
+        steps=query.steps,
+        budget_s=query.budget_s,
+        seed=query.seed,
+        workers=query.workers,
+    )
+    return run(config, starts, resume, should_stop)
+
+
+def _games(query: Query, should_stop: Callable[[], bool]) -> Iterator[Event]:
+    """The tree search as the same events; games with the next seeds follow while more schemes are wanted."""
+    from search import tree
+
+    if query.ring == "ZT":
+        raise ValueError("the tree search plays over F2; ask for --ring Z, or for ZT with --method flips")
+    seconds, simulations, compile_seconds, rank, stopped = 0.0, 0, 0.0, query.format.volume, False
+
+    def over() -> bool:
+        return (
+            stopped
+            or (query.steps is not None and simulations >= query.steps)
+            or (query.budget_s is not None and seconds >= query.budget_s)
+        )
+
+    seed = query.seed
+    while not over():
+        before, spent = seconds, simulations
+        for event in tree.play(
+            query.format,
+            target=query.target,
+            seed=seed,
+            budget_s=None if query.budget_s is None else query.budget_s - seconds,
+            simulations=None if query.steps is None else query.steps - simulations,
+            should_stop=should_stop,
+        ):
+            simulations, seconds = spent + event.simulations, before + event.seconds
+            if isinstance(event, tree.Found):
+                rank = min(rank, event.scheme.rank)
+                yield Found(event.scheme, event.scheme.rank, simulations, seconds, seed - query.seed)
+            else:
+                compile_seconds += event.compile_seconds if seed == query.seed else 0.0
+                yield Progress(rank, simulations, 0, simulations / max(seconds, 1e-9), seconds, 0.0, 1)
+        stopped, seed = should_stop(), seed + 1
+    yield Done("interrupted" if stopped else "budget", rank, simulations, 0, seconds, compile_seconds)
+
+
+def _conversion(ring: str) -> tuple[Callable[[Scheme], Scheme | None], float]:
+    """How a scheme of the walks becomes one over ``ring`` (None where it does not), and the seconds to compile it."""
+    if ring in ("F2", "ZT"):
+        return lambda scheme: scheme, 0.0
+    from search.lifting import lift
+
+    begun = time.perf_counter()
+    lift(strassen(Ring.F2))
+    compiled = time.perf_counter() - begun
+
+    def over_f3(scheme: Scheme) -> Scheme | None:
+        lifted = lift(scheme)
+        return None if lifted is None else reduce_mod(lifted, Ring.F3)
+
+    if ring == "F3":
+        return over_f3, compiled
+    return lambda scheme: lift(scheme, rational=ring == "Q"), compiled

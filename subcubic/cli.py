@@ -1,0 +1,39 @@
+"""The command line: one command per verb, nothing else."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from subcubic import catalog_verbs, search_verb
+from subcubic.bench_verb import bench
+from subcubic.doctor import doctor
+from subcubic.export_verb import export
+from subcubic.search_verb import search
+from subcubic.version import commit, version
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"subcubic {version()} ({commit()})")
+        raise typer.Exit
+
+
+@app.callback()
+def subcubic(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print version and commit.")
+    ] = False,
+) -> None:
+    """Find low-rank matrix multiplication schemes, prove them, and run them as GPU kernels."""
+
+
+app.command()(search)
+app.add_typer(search_verb.runs, name="runs")
+app.add_typer(catalog_verbs.app, name="catalog")
+app.command()(export)
+app.command()(bench)
+app.command()(doctor)

@@ -1,0 +1,178 @@
+"""Carries out a search: consumes its events, proves and stores what it yields, keeps its run folder."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from catalog.bounds import best_known
+from catalog.scheme import Format, Ring, Scheme
+from catalog.store import Catalog
+from catalog.transform import orient
+from search.campaign import Checkpoint, Done, Found, Progress
+from search.find import Query, find
+from subcubic.output import note
+from subcubic.progress import Display
+from subcubic.reference import provenance
+from subcubic.runs import Run
+
+# Below the target a scheme is stored when it has been the best for this long, so that a short search leaves one.
+_SETTLE_S = 1.0
+_LOG_S = 1.0
+
+
+@dataclass
+class Outcome:
+    """What a search came to, as ``search --json`` reports it."""
+
+    status: str = "budget"
+    rank: int | None = None
+    id: str | None = None
+    ids: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    compile_seconds: float = 0.0
+    steps: int = 0
+    flips: int = 0
+
+
+def carry_out(query: Query, catalog: Catalog, run: Run, starts: Sequence[Scheme] = (), *, quiet: bool = False) -> Outcome:
+    """Search, from the run's checkpoint when it has one, until the query is met, its limit or an interrupt.
+
+    Every scheme is checked exactly by the catalog before it is stored. The first Ctrl-C (or SIGTERM, or
+    ``runs stop``) ends the search at its next block and saves its state, the second one at once.
+
+    Raises:
+        ValueError: the query makes no sense or the checkpoint is of another search.
+        OSError: the catalog or the run folder cannot be written.
+    """
+    outcome, shelf = Outcome(), _Shelf(query, catalog, run)
+    run.clear_stop()
+    run.write_status(status="running", rank=None)
+    logged = 0.0
+    with _interruptible() as interrupted, Display(str(query.format), query.target, quiet) as display:
+        events = find(query, starts, run.checkpoint(), lambda: bool(interrupted) or run.asked_to_stop())
+        try:
+            for event in events:
+                if isinstance(event, Found):
+                    shelf.offer(event)
+                elif isinstance(event, Progress):
+                    shelf.settle(event.seconds)
+                    display.update(event, shelf.best)
+                    if time.monotonic() - logged >= _LOG_S:
+                        logged = time.monotonic()
+                        run.log(seconds=event.seconds, rank=shelf.best, walk_rank=event.rank, steps=event.steps,
+                                per_second=event.per_second, since_improvement_s=event.since_improvement_s)
+                        run.write_status(status="running", rank=shelf.best, seconds=event.seconds)
+                elif isinstance(event, Checkpoint):
+                    shelf.flush()
+                    run.write_checkpoint(event.state)
+                elif isinstance(event, Done):
+                    outcome.status, outcome.steps, outcome.flips = event.status, event.steps, event.flips
+                    outcome.seconds, outcome.compile_seconds = event.seconds, event.compile_seconds
+        except BaseException as error:
+            # What was found stays found, whatever ended the search.
+            shelf.flush()
+            run.write_status(status="interrupted" if isinstance(error, KeyboardInterrupt) else "failed", rank=shelf.best)
+            raise
+    shelf.flush()
+    outcome.rank, outcome.ids = shelf.best, shelf.ids
+    outcome.id = shelf.ids[-1] if shelf.ids else None
+    run.write_status(status=outcome.status, rank=outcome.rank, seconds=outcome.seconds, id=outcome.id)
+    return outcome
+
+
+class _Shelf:
+    """Brings schemes to the catalog: at once at the target rank, above it when they have settled."""
+
+    def __init__(self, query: Query, catalog: Catalog, run: Run) -> None:
+        self.query, self.catalog, self.run = query, catalog, run
+        self.best: int | None = None
+        self.ids: list[str] = []
+        self.waiting: Found | None = None
+
+    def offer(self, found: Found) -> None:
+        if found.rank >= self.query.format.volume > self.query.target:
+            return  # the standard algorithm is no find
+        if self.best is None or found.rank < self.best:
+            self.best, self.ids = found.rank, []
+        self.waiting = found
+        if found.rank <= self.query.target:
+            self.flush()
+
+    def settle(self, seconds: float) -> None:
+        if self.waiting is not None and seconds - self.waiting.seconds >= _SETTLE_S:
+            self.flush()
+
+    def flush(self) -> None:
+        if self.waiting is None:
+            return
+        found, self.waiting = self.waiting, None
+        options: dict[str, Any] = {
+            "ring": self.query.ring, "target": self.query.target, "steps": found.steps, "block": found.block,
+            "seconds": round(found.seconds, 3), "run": self.run.name,
+        }
+        made = provenance(self.query.method, seed=self.query.seed, options=options)
+        self.ids.append(self.catalog.add(found.scheme, made).id)
+
+
+def target_of(format: Format, ring: str, target: int | None) -> int:
+    """The wanted rank, the best known one when none is given, else one less than the standard algorithm's."""
+    if target is not None:
+        return target
+    known = known_rank(format, ring)
+    return known if known is not None else max(1, format.volume - 1)
+
+
+def known_rank(format: Format, ring: str) -> int | None:
+    """Best known rank over a ring named as on the command line (``ZT`` is ternary Z)."""
+    return best_known(format, scheme_ring(ring), ternary=ring == "ZT")
+
+
+def scheme_ring(ring: str) -> Ring:
+    """The ring that schemes found for ``--ring`` have."""
+    return Ring.Z if ring == "ZT" else Ring(ring)
+
+
+def parents(catalog: Catalog, references: Sequence[str], format: Format) -> list[Scheme]:
+    """The stored schemes that a search is to start from, turned to the format where their sizes allow it."""
+    schemes = [catalog.get(reference).scheme for reference in references]
+    return [orient(s, format) if s.format.sorted == format.sorted else s for s in schemes]
+
+
+@contextmanager
+def _interruptible() -> Iterator[list[int]]:
+    """A list that is empty until the first SIGINT or SIGTERM; the second one raises KeyboardInterrupt."""
+    received: list[int] = []
+
+    def handler(number: int, _frame: Any) -> None:
+        received.append(number)
+        if len(received) > 1:
+            raise KeyboardInterrupt
+        print("\nstopping after this block; once more stops at once", file=sys.stderr)
+
+    try:
+        before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread: the caller has its own way to stop
+        yield received
+        return
+    try:
+        yield received
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)
+
+
+def echo(query: Query, run: Run, workers: int, stored: int | None) -> None:
+    """Say on stderr what was understood and what is known."""
+    limit = f"{query.steps} steps" if query.steps is not None else f"{query.budget_s:g} s"
+    known = known_rank(query.format, query.ring)
+    note(
+        f"search {query.format} ({query.format.described}) over {query.ring}: target rank {query.target}, best known "
+        f"{'-' if known is None else known}, stored {'-' if stored is None else stored}; method {query.method}, "
+        f"limit {limit}, seed {query.seed}, {workers} workers; run {run.name}"
+    )

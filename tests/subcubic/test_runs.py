@@ -1,0 +1,75 @@
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from subcubic.runs import PROGRESS_BYTES, Run, all_runs
+
+
+@pytest.fixture(autouse=True)
+def runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("SUBCUBIC_RUNS", str(tmp_path / "runs"))
+
+
+def test_a_run_gives_back_its_configuration_and_checkpoint():
+    config = {"format": "2x3x4", "budget_s": 1.5, "seed": 3, "store": True, "parents": ["a", "b"], "target": None}
+    run = Run.create(config)
+    assert Run.find(run.name[:-2]).config() == {key: value for key, value in config.items() if value is not None}
+    assert run.checkpoint() is None
+    run.write_checkpoint({"masks": np.arange(5, dtype=np.uint64), "steps": 7})
+    state = run.checkpoint()
+    assert state["masks"].tolist() == [0, 1, 2, 3, 4] and int(state["steps"]) == 7
+    assert not [path.name for path in run.path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_dead_process_is_reported_as_killed():
+    run = Run.create({"format": "2x2x2"})
+    run.write_status(status="running", rank=8)
+    assert run.status()["status"] == "running"
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    run.write_status(status="running", rank=8, pid=dead.pid)
+    assert run.status()["status"] == "killed"
+    run.write_status(status="found", pid=dead.pid)
+    assert run.status()["status"] == "found"
+
+
+def test_a_damaged_checkpoint_is_one_sentence():
+    run = Run.create({"format": "2x2x2"})
+    (run.path / "checkpoint.npz").write_bytes(b"PK\x03\x04 cut off")
+    with pytest.raises(ValueError, match="damaged.*delete it to restart"):
+        run.checkpoint()
+
+
+def test_the_progress_file_is_bounded():
+    run = Run.create({"format": "2x2x2"})
+    path = run.path / "progress.jsonl"
+    path.write_text('{"old": 1}\n' * (PROGRESS_BYTES // 11 + 1))
+    run.log(rank=7)
+    assert path.stat().st_size < 0.6 * PROGRESS_BYTES
+    assert path.read_text().endswith('{"rank": 7}\n')
+
+
+def test_unknown_and_ambiguous_names_are_refused():
+    Run.create({"format": "2x2x2"})
+    Run.create({"format": "2x2x2"})
+    assert len(all_runs()) == 2
+    with pytest.raises(LookupError, match="2 runs"):
+        Run.find("20")
+    with pytest.raises(LookupError, match="0 runs"):
+        Run.find("nothing")
+
+
+def test_a_failed_replace_keeps_the_old_checkpoint(monkeypatch):
+    run = Run.create({"format": "2x2x2"})
+    run.write_checkpoint({"steps": 1})
+
+    def broken(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", broken)
+    with pytest.raises(OSError, match="No space"):
+        run.write_checkpoint({"steps": 2})
+    assert int(run.checkpoint()["steps"]) == 1
