@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -128,9 +129,14 @@ class Catalog:
 
         Raises:
             NotExactError: a scheme of the other catalog is not exact.
-            CatalogError: one of the two catalogs cannot be read or written.
+            CatalogError: one of the two catalogs is missing or cannot be read or written.
         """
-        added = self.add_many((entry.scheme, entry.provenance) for entry in other.entries())
+        if not other.path.is_dir():
+            raise CatalogError(f"there is no catalog at {other.path}; name the folder that holds its shards")
+        added: list[Added] = []
+        pairs = ((entry.scheme, entry.provenance) for entry in other.entries())
+        while batch := list(islice(pairs, _COMPACT)):
+            added += self.add_many(batch)
         here = {sharding.measurement_key(pair) for pair in self._measured()}
         self.record_many(pair for pair in other._measured() if sharding.measurement_key(pair) not in here)
         return added
