@@ -124,10 +124,10 @@ def _own_bound(sizes: tuple[int, int, int], ring: Ring) -> int:
 @lru_cache(maxsize=1)
 def _table() -> dict[tuple[str, str], Known]:
     table = {}
-    with (files("catalog") / "best_known.csv").open(encoding="ascii", newline="") as file:
-        for row in csv.DictReader(file):
-            z_source = "ZT_source" if row["Z"] == row["ZT"] else "Q_source"
-            columns = {"F2": "F2_source", "ZT": "ZT_source", "Z": z_source, "Q": "Q_source"}
-            for column, source in columns.items():
-                table[row["format"], column] = Known(int(row[column]), tuple(row[source].split("+")))
+    text = files("catalog").joinpath("best_known.csv").read_text(encoding="ascii")
+    for row in csv.DictReader(text.splitlines()):
+        z_source = "ZT_source" if row["Z"] == row["ZT"] else "Q_source"
+        columns = {"F2": "F2_source", "ZT": "ZT_source", "Z": z_source, "Q": "Q_source"}
+        for column, source in columns.items():
+            table[row["format"], column] = Known(int(row[column]), tuple(row[source].split("+")))
     return table

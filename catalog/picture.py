@@ -12,6 +12,8 @@ from catalog.scheme import Scheme
 
 # Blue and orange are told apart with every common kind of colour blindness, and in grey by the marks.
 _COLOURS = ["#b35806", "#ffffff", "#2166ac"]
+# Inches of the longest factor matrix; a wider picture would pass the limits of image formats.
+_LARGEST = 100.0
 _SUFFIXES = (".png", ".svg", ".pdf")
 
 
@@ -41,7 +43,8 @@ def plot(scheme: Scheme, path: str | Path) -> Path:
     m, k, n = scheme.format
     shapes = (("U", "a", m, k), ("V", "b", k, n), ("W", "c", m, n))
     heights = [rows * columns for _, _, rows, columns in shapes]
-    figure = Figure(figsize=(1.2 + 0.26 * scheme.rank, 1.6 + 0.26 * sum(heights)), layout="constrained")
+    cell = min(0.26, _LARGEST / max(scheme.rank, *heights))
+    figure = Figure(figsize=(1.2 + cell * scheme.rank, 1.6 + cell * sum(heights)), layout="constrained")
     figure.suptitle(f"{scheme.format}, rank {scheme.rank} over {scheme.ring}")
     axes = figure.subplots(3, 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
     colours = LinearSegmentedColormap.from_list("sign", _COLOURS)
