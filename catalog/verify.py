@@ -59,7 +59,8 @@ def first_violation(scheme: Scheme) -> Violation | None:
     slab = max(1, _SLAB // max(1, v.size))
     for start in range(0, m * k, slab):
         rows = u[start : start + slab]
-        sums = ((rows[:, None, :] * v[None, :, :]).reshape(-1, scheme.rank) @ w.T).reshape(len(rows), k, n, m, n)
+        products = (rows[:, None, :] * v[None, :, :]).reshape(len(rows) * k * n, scheme.rank)
+        sums = (products @ w.T).reshape(len(rows), k, n, m, n)
         if modulus:
             sums = sums % modulus
         target = np.zeros(sums.shape, dtype=dtype)

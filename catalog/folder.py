@@ -1,0 +1,169 @@
+"""The folder of a catalog: which shards it has, its index, and the lock that keeps writers apart.
+
+``shards/<SHA-256>.h5`` are immutable, ``index.h5`` is a cache of them, ``writer.lock`` keeps writers apart. A shard
+counts from the moment it has its name; everything else can be lost and is made again. Readers take no lock and write
+nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from catalog import index as indexing
+from catalog import shards as sharding
+from catalog.errors import CatalogError, DamagedError
+from catalog.files import TEMPORARY_PREFIX, reason
+from catalog.index import Index
+from catalog.shards import Generator, Shard
+
+# A temporary file of a killed writer is swept by a later one when it is older than any write can take.
+STALE_SECONDS = 600.0
+LOCK_SECONDS = 120.0
+# A compaction by another process may remove a shard between listing and reading it.
+_ATTEMPTS = 3
+
+
+class Folder:
+    """Shards, index and lock of one catalog. Making the object does nothing on disk.
+
+    Args:
+        path: the catalog's folder.
+        generator: version and commit to record in files written.
+    """
+
+    def __init__(self, path: Path, generator: Generator) -> None:
+        self.path = path
+        self.generator = generator
+        self.shards = path / "shards"
+        self.index_path = path / "index.h5"
+        self._decoded: tuple[bytes, Index] = (b"", Index())
+
+    def read(self, name: str) -> Shard:
+        """Read one shard; errors as ``catalog.shards.read``."""
+        return sharding.read(self.shards / name)
+
+    def load(self, afresh: bool = False) -> tuple[Index, list[DamagedError]]:
+        """The index, mended in memory where the file does not fit the shards, and the shards that cannot be read.
+
+        Args:
+            afresh: make it from the shards alone.
+
+        Raises:
+            CatalogError: the folder cannot be read, or a file of it was written by a newer version.
+        """
+        for _ in range(_ATTEMPTS):
+            # The index is read before the folder, so that only a compaction can make it name a shard that is gone.
+            index = Index() if afresh else self._stored_index()
+            names = self._names()
+            if not index.shards.keys() <= names:
+                # A scheme of a vanished shard may stand in another one too, which only a fresh index can tell.
+                index = Index()
+            with suppress(FileNotFoundError):
+                read, damaged = self.read_all(names - index.shards.keys())
+                return (index.with_shards(read) if read else index), damaged
+        raise CatalogError(f"the shards of {self.path} change while they are read; try again")
+
+    def load_for(self, wanted: Iterable[str]) -> Index:
+        """The index to add to: a scheme whose shard was damaged after it was listed does not count as stored."""
+        index, _ = self.load()
+        for name in {index.places[identity][0] for identity in wanted if identity in index.places}:
+            try:
+                sharding.intact_bytes(self.shards / name)
+            except (DamagedError, FileNotFoundError):
+                return self.load(afresh=True)[0]
+        return index
+
+    def read_all(self, names: Iterable[str] | None = None) -> tuple[list[Shard], list[DamagedError]]:
+        """Read some shards, or all: the sound ones and what is wrong with the others.
+
+        Raises:
+            FileNotFoundError: a shard is gone.
+            CatalogError: as ``load``.
+        """
+        read, damaged = [], []
+        for name in sorted(self._names() if names is None else names):
+            try:
+                read.append(self.read(name))
+            except DamagedError as error:
+                damaged.append(error)
+        return read, damaged
+
+    def publish(self, index: Index) -> None:
+        """Write the index if possible; errors as ``catalog.index.write`` are of no consequence.
+
+        The shard is safe and the index only a cache: the next reader mends it in memory, the next writer on disk.
+        """
+        with suppress(OSError):
+            indexing.write(self.index_path, index, self.generator)
+
+    def index_fits(self) -> bool:
+        """Whether the index file is what a fresh one would be."""
+        with suppress(OSError, ValueError):
+            return indexing.decode(self.index_path, self.index_path.read_bytes()) == self.load(afresh=True)[0]
+        return False
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Make the folder, hold the writer's lock, and turn errors of the operating system into one sentence.
+
+        Raises:
+            CatalogError: the catalog cannot be written, or another writer holds it for too long.
+        """
+        from filelock import FileLock, Timeout
+
+        lock = None
+        try:
+            self.shards.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.path / "writer.lock", timeout=LOCK_SECONDS)
+            # Without locks on this file system, adding stays safe: shards never collide and the index mends itself.
+            with suppress(NotImplementedError):
+                lock.acquire()
+            self._sweep()
+            yield
+        except CatalogError:
+            raise
+        except Timeout:
+            raise CatalogError(
+                f"another process has been writing to {self.path} for {LOCK_SECONDS:.0f} s; try again when it is done"
+            ) from None
+        except OSError as error:
+            raise CatalogError(
+                f"cannot write to the catalog {self.path}: {reason(error)}; "
+                "make room or choose another place (nothing stored is lost)"
+            ) from error
+        finally:
+            if lock is not None:
+                lock.release()
+
+    def _names(self) -> set[str]:
+        try:
+            return {name for name in os.listdir(self.shards) if sharding.NAME.fullmatch(name)}
+        except FileNotFoundError:
+            return set()
+        except OSError as error:
+            raise CatalogError(f"cannot read the catalog {self.path}: {reason(error)}; choose another place") from None
+
+    def _stored_index(self) -> Index:
+        try:
+            data = self.index_path.read_bytes()
+            key = hashlib.sha256(data).digest()
+            if self._decoded[0] != key:
+                self._decoded = (key, indexing.decode(self.index_path, data))
+            return self._decoded[1]
+        except CatalogError:
+            raise
+        except (OSError, ValueError):
+            return Index()
+
+    def _sweep(self) -> None:
+        """Remove temporaries of killed writers. The age protects those of a writer on a system without locks."""
+        oldest = time.time() - STALE_SECONDS
+        for folder in (self.path, self.shards):
+            for leftover in folder.glob(f"{TEMPORARY_PREFIX}*"):
+                if leftover.stat().st_mtime < oldest:
+                    leftover.unlink(missing_ok=True)

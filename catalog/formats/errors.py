@@ -1,0 +1,23 @@
+"""The error of scheme files, and the checks that all kinds of them share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SCHEMA_VERSION = 1
+
+
+class FormatError(ValueError):
+    """A file is no scheme file, is damaged, or cannot be written. One sentence that names the file."""
+
+
+def require_version(found: Any) -> None:
+    """Refuse a file of a newer schema.
+
+    Raises:
+        ValueError: the version is newer, or no version.
+    """
+    if type(found) is not int or found < 1:
+        raise ValueError(f"schema_version {found!r} is not a positive integer")
+    if found > SCHEMA_VERSION:
+        raise ValueError(f"it has schema_version {found} and this version reads {SCHEMA_VERSION}; upgrade subcubic")
