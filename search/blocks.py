@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catalog.scheme import Format, Ring, Scheme
+from search.counters import ACTIVE, BEST, COUNTERS, PLUS_LEFT, RANK
 
 MASK_BITS = 64
 # Rows beyond the rank of the start: a walk may climb by its margin, plus two where no flip is left.
@@ -96,8 +97,8 @@ def begin(scheme: Scheme, seed: int) -> Walk:
         weights = np.uint64(1) << np.arange(len(factor), dtype=np.uint64)
         value[mode : 4 * scheme.rank : 4] = weights @ (factor != 0).astype(np.uint64)
         sign[mode : 4 * scheme.rank : 4] = weights @ (factor < 0).astype(np.uint64)
-    counters = np.zeros(8, np.int64)
-    counters[[0, 1, 2, 3]] = scheme.rank, -1, scheme.rank, 1 << 62
+    counters = np.zeros(COUNTERS, np.int64)
+    counters[[RANK, ACTIVE, BEST, PLUS_LEFT]] = scheme.rank, -1, scheme.rank, 1 << 62
     state = np.random.SeedSequence(seed % (1 << 64)).generate_state(1, np.uint64) | np.uint64(1)
     return Walk(
         format=scheme.format,
@@ -116,7 +117,7 @@ def begin(scheme: Scheme, seed: int) -> Walk:
 def advance(walk: Walk, steps: int, target: int, policy: Policy) -> None:
     """Walk on in place for at most ``steps`` steps, or until the rank is at most ``target``."""
     tail = (walk.links, walk.active, walk.place, walk.best, walk.counters, walk.rng)
-    walk.counters[3] = min(walk.counters[3], policy.plus_interval)
+    walk.counters[PLUS_LEFT] = min(walk.counters[PLUS_LEFT], 2 * policy.plus_interval)
     if walk.ring is Ring.F2:
         from search.walk_f2 import walk_f2
 
@@ -129,7 +130,7 @@ def advance(walk: Walk, steps: int, target: int, policy: Policy) -> None:
 
 def lowest(walk: Walk) -> Scheme:
     """The latest scheme of the lowest rank that the walk has met."""
-    rank, slots = int(walk.counters[2]), len(walk.active)
+    rank, slots = int(walk.counters[BEST]), len(walk.active)
     return to_scheme(walk.format, walk.ring, walk.best[: 4 * rank], walk.best[slots : slots + 4 * rank])
 
 

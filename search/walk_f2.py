@@ -3,7 +3,7 @@
 A factor is one 64-bit mask. Slot ``4 * row + mode`` holds the factor of one rank-one term in one mode (0 for A, 1 for
 B, 2 for C). Slots with equal factors stand side by side in a doubly linked bucket of a hash table of their mode, and
 ``active`` lists the slots that have such a neighbour. So a flip is sampled, applied and entered in the table in O(1),
-whatever the rank, and the whole state of a walk stays in the first-level cache. Letters in shapes: ``S`` slots, ``H``
+whatever the rank, and the state of a walk stays in the nearest caches. Letters in shapes: ``S`` slots, ``H``
 buckets of one mode (a power of two).
 
 Everything is one function on flat arrays: a call inside a numba kernel with this many arrays costs more than the flip
@@ -16,16 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from search.compiled import kernel
-
-# Entries of the int64 ``counters`` of a walk: rank and number of active slots now, lowest rank so far, steps to the
-# next plus, steps and flips since the start, the step of the last new lowest rank, whether no move is left.
-RANK, ACTIVE, BEST, PLUS_LEFT, STEPS, FLIPS, BEST_AT, STUCK = range(8)
-
-_0, _1, _2, _3, _4 = (np.uint64(i) for i in range(5))
-_7, _13, _17, _32, _64 = (np.uint64(i) for i in (7, 13, 17, 32, 64))
-_NONE = np.uint32(0xFFFFFFFF)
-_HASH = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing
-_STAR = np.uint64(0x2545F4914F6CDD1D)  # xorshift64* (Vigna 2016)
+from search.counters import ACTIVE, BEST, BEST_AT, FLIPS, PLUS_LEFT, RANK, STEPS, STUCK
+from search.unsigned import HASH, NONE, STAR, U0, U1, U2, U3, U4, U7, U13, U17, U32, U64
 
 
 @kernel
@@ -49,9 +41,9 @@ def walk_f2(value, links, active, place, best, counters, rng, budget, target, pl
     """
     slots = np.uint64(active.size)
     buckets = np.uint64((value.size - active.size) // 3)
-    shift = _64
-    while (_1 << (_64 - shift)) < buckets:
-        shift -= _1
+    shift = U64
+    while (U1 << (U64 - shift)) < buckets:
+        shift -= U1
     rank = np.uint64(counters[RANK])
     alive = np.uint64(max(counters[ACTIVE], 0))
     dirty = counters[ACTIVE] < 0
@@ -64,133 +56,133 @@ def walk_f2(value, links, active, place, best, counters, rng, budget, target, pl
         # rows takes the sum of the third factors and the later one goes, as does a row with a zero factor.
         while dirty:
             dirty = False
-            alive = _0
-            gone = _0
+            alive = U0
+            gone = U0
             for head in range(slots, np.uint64(value.size)):
-                links[_2 * head] = head
-                links[_2 * head + _1] = head
-            for slot in range(_4 * rank):
-                mode = slot & _3
-                if mode == _3:
+                links[U2 * head] = head
+                links[U2 * head + U1] = head
+            for slot in range(U4 * rank):
+                mode = slot & U3
+                if mode == U3:
                     continue
                 row = slot - mode
                 new = value[slot]
-                if new == _0:
+                if new == U0:
                     gone, dirty = row, True
                     break
-                head = slots + mode * buckets + ((new * _HASH) >> shift)
-                near = np.uint64(links[_2 * head])
+                head = slots + mode * buckets + ((new * HASH) >> shift)
+                near = np.uint64(links[U2 * head])
                 while near != head and value[near] != new:
-                    near = np.uint64(links[_2 * near])
-                place[slot] = _NONE
+                    near = np.uint64(links[U2 * near])
+                place[slot] = NONE
                 if near != head:
                     mate = near
                     while value[mate] == new:
                         other = mate - mode
                         same_a = value[row] == value[other]
-                        same_b = value[row + _1] == value[other + _1]
-                        same_c = value[row + _2] == value[other + _2]
+                        same_b = value[row + U1] == value[other + U1]
+                        same_c = value[row + U2] == value[other + U2]
                         if same_a + same_b + same_c >= 2:
-                            third = _2 if same_a and same_b else (_1 if same_a else _0)
+                            third = U2 if same_a and same_b else (U1 if same_a else U0)
                             value[other + third] ^= value[row + third]
                             gone, dirty = row, True
                             break
-                        mate = np.uint64(links[_2 * mate])
+                        mate = np.uint64(links[U2 * mate])
                     if dirty:
                         break
                     place[slot] = alive
                     active[alive] = slot
-                    alive += _1
-                    if place[near] == _NONE:
+                    alive += U1
+                    if place[near] == NONE:
                         place[near] = alive
                         active[alive] = near
-                        alive += _1
-                after = np.uint64(links[_2 * near])
-                links[_2 * slot] = after
-                links[_2 * slot + _1] = near
-                links[_2 * near] = slot
-                links[_2 * after + _1] = slot
+                        alive += U1
+                after = np.uint64(links[U2 * near])
+                links[U2 * slot] = after
+                links[U2 * slot + U1] = near
+                links[U2 * near] = slot
+                links[U2 * after + U1] = slot
             if dirty:
-                rank -= _1
-                for mode in range(_3):
-                    value[gone + mode] = value[_4 * rank + mode]
+                rank -= U1
+                for mode in range(U3):
+                    value[gone + mode] = value[U4 * rank + mode]
         if np.int64(rank) < counters[BEST]:
             counters[BEST] = np.int64(rank)
             counters[BEST_AT] = counters[STEPS] + steps
 
         until = min(budget, steps + plus_left) if np.int64(rank) > target else steps
         begun = steps
-        while steps < until and alive > _0:
+        while steps < until and alive > U0:
             steps += 1
-            x ^= x << _13
-            x ^= x >> _7
-            x ^= x << _17
-            random = x * _STAR
-            slot = np.uint64(active[((random >> _32) * alive) >> _32])
-            side = random & _1
-            mate = np.uint64(links[_2 * slot + side])
+            x ^= x << U13
+            x ^= x >> U7
+            x ^= x << U17
+            random = x * STAR
+            slot = np.uint64(active[((random >> U32) * alive) >> U32])
+            side = random & U1
+            mate = np.uint64(links[U2 * slot + side])
             if value[mate] != value[slot]:
-                mate = np.uint64(links[_2 * slot + (side ^ _1)])
+                mate = np.uint64(links[U2 * slot + (side ^ U1)])
             # a b c + a b' c' = a (b + b') c + a b' (c' - c), where a is the factor in ``mode``.
-            mode = slot & _3
+            mode = slot & U3
             row, other = slot - mode, mate - mode
-            y = mode + _1 + ((random >> _1) & _1)
-            if y >= _3:
-                y -= _3
-            z = _3 - mode - y
+            y = mode + U1 + ((random >> U1) & U1)
+            if y >= U3:
+                y -= U3
+            z = U3 - mode - y
             new = value[row + y] ^ value[other + y]
             second = value[other + z] ^ value[row + z]
             slot, mode = row + y, y
             for _half in range(2):
                 # Take the slot out of its bucket. A single equal neighbour may lose its only partner.
                 old = value[slot]
-                after, before = np.uint64(links[_2 * slot]), np.uint64(links[_2 * slot + _1])
-                links[_2 * before] = after
-                links[_2 * after + _1] = before
+                after, before = np.uint64(links[U2 * slot]), np.uint64(links[U2 * slot + U1])
+                links[U2 * before] = after
+                links[U2 * after + U1] = before
                 left, right = value[before] == old, value[after] == old
                 if left != right:
                     lone = before if left else after
-                    if value[links[_2 * lone]] != old and value[links[_2 * lone + _1]] != old:
-                        alive -= _1
+                    if value[links[U2 * lone]] != old and value[links[U2 * lone + U1]] != old:
+                        alive -= U1
                         last = active[alive]
                         active[place[lone]] = last
                         place[last] = place[lone]
-                        place[lone] = _NONE
+                        place[lone] = NONE
                 # Put it behind the first equal slot, or at the head of the bucket of its new factor.
                 value[slot] = new
-                head = slots + mode * buckets + ((new * _HASH) >> shift)
-                near = np.uint64(links[_2 * head])
+                head = slots + mode * buckets + ((new * HASH) >> shift)
+                near = np.uint64(links[U2 * head])
                 while near != head and value[near] != new:
-                    near = np.uint64(links[_2 * near])
-                after = np.uint64(links[_2 * near])
-                links[_2 * slot] = after
-                links[_2 * slot + _1] = near
-                links[_2 * near] = slot
-                links[_2 * after + _1] = slot
+                    near = np.uint64(links[U2 * near])
+                after = np.uint64(links[U2 * near])
+                links[U2 * slot] = after
+                links[U2 * slot + U1] = near
+                links[U2 * near] = slot
+                links[U2 * after + U1] = slot
                 if near != head:
                     if not (left or right):
                         place[slot] = alive
                         active[alive] = slot
-                        alive += _1
-                    if place[near] == _NONE:
+                        alive += U1
+                    if place[near] == NONE:
                         place[near] = alive
                         active[alive] = near
-                        alive += _1
+                        alive += U1
                     row = slot - mode
                     while value[near] == new:
                         twin = near - mode
                         same_a = value[row] == value[twin]
-                        same_b = value[row + _1] == value[twin + _1]
-                        same_c = value[row + _2] == value[twin + _2]
+                        same_b = value[row + U1] == value[twin + U1]
+                        same_c = value[row + U2] == value[twin + U2]
                         if same_a + same_b + same_c >= 2 and twin != row:
                             dirty = True
-                        near = np.uint64(links[_2 * near])
+                        near = np.uint64(links[U2 * near])
                 elif left or right:
-                    alive -= _1
+                    alive -= U1
                     last = active[alive]
                     active[place[slot]] = last
                     place[last] = place[slot]
-                    place[slot] = _NONE
+                    place[slot] = NONE
                 slot, new, mode = other + z, second, z
             if dirty:
                 break
@@ -200,48 +192,48 @@ def walk_f2(value, links, active, place, best, counters, rng, budget, target, pl
             continue
 
         if np.int64(rank) == counters[BEST]:
-            for slot in range(_4 * rank):
+            for slot in range(U4 * rank):
                 best[slot] = value[slot]
         if steps >= budget or np.int64(rank) <= target:
             break
         # Plus: a b c + a' b' c' = (a + a') b c + a' b' (c' - c) + a' (b' - b) c in a random order of the modes, for
         # two rows that differ in every mode. Where no flip is left it may exceed the margin, else the walk has ended.
-        limit = counters[BEST] + margin + (0 if alive > _0 else 2)
-        stuck = alive == _0
-        if np.int64(rank) < limit and _4 * rank < slots:
+        limit = counters[BEST] + margin + (0 if alive > U0 else 2)
+        stuck = alive == U0
+        if np.int64(rank) < limit and U4 * rank < slots:
             for _trial in range(64):
-                x ^= x << _13
-                x ^= x >> _7
-                x ^= x << _17
-                row = _4 * ((((x * _STAR) >> _32) * rank) >> _32)
-                x ^= x << _13
-                x ^= x >> _7
-                x ^= x << _17
-                random = x * _STAR
-                other = _4 * (((random >> _32) * rank) >> _32)
+                x ^= x << U13
+                x ^= x >> U7
+                x ^= x << U17
+                row = U4 * ((((x * STAR) >> U32) * rank) >> U32)
+                x ^= x << U13
+                x ^= x >> U7
+                x ^= x << U17
+                random = x * STAR
+                other = U4 * (((random >> U32) * rank) >> U32)
                 same_a = value[row] == value[other]
-                same_b = value[row + _1] == value[other + _1]
-                same_c = value[row + _2] == value[other + _2]
+                same_b = value[row + U1] == value[other + U1]
+                same_c = value[row + U2] == value[other + U2]
                 if not (same_a or same_b or same_c):
-                    mode = (random & _7) % _3
-                    y, z = (mode + _1) % _3, (mode + _2) % _3
-                    extra = _4 * rank
+                    mode = (random & U7) % U3
+                    y, z = (mode + U1) % U3, (mode + U2) % U3
+                    extra = U4 * rank
                     value[extra + mode] = value[other + mode]
                     value[extra + y] = value[other + y] ^ value[row + y]
                     value[extra + z] = value[row + z]
                     value[other + z] ^= value[row + z]
                     value[row + mode] ^= value[other + mode]
-                    rank += _1
+                    rank += U1
                     stuck, dirty = False, True
                     break
         if stuck:
             counters[STUCK] = 1
             break
-        steps += alive == _0
-        x ^= x << _13
-        x ^= x >> _7
-        x ^= x << _17
-        plus_left = plus_interval // 2 + np.int64((((x * _STAR) >> _32) * np.uint64(plus_interval)) >> _32) + 1
+        steps += alive == U0
+        x ^= x << U13
+        x ^= x >> U7
+        x ^= x << U17
+        plus_left = plus_interval // 2 + np.int64((((x * STAR) >> U32) * np.uint64(plus_interval)) >> U32) + 1
     counters[RANK] = np.int64(rank)
     counters[ACTIVE] = np.int64(alive)
     counters[PLUS_LEFT] = plus_left
