@@ -93,10 +93,7 @@ def begin(scheme: Scheme, seed: int) -> Walk:
     slots, buckets = 4 * rows, 1 << (8 * rows - 1).bit_length()
     cells = slots + 3 * buckets
     value, sign = np.zeros(cells, np.uint64), np.zeros(cells, np.uint64)
-    for mode, factor in enumerate(scheme.factors):
-        weights = np.uint64(1) << np.arange(len(factor), dtype=np.uint64)
-        value[mode : 4 * scheme.rank : 4] = weights @ (factor != 0).astype(np.uint64)
-        sign[mode : 4 * scheme.rank : 4] = weights @ (factor < 0).astype(np.uint64)
+    value[: 4 * scheme.rank], sign[: 4 * scheme.rank] = to_masks(scheme)
     counters = np.zeros(COUNTERS, np.int64)
     counters[[RANK, ACTIVE, BEST, PLUS_LEFT]] = scheme.rank, -1, scheme.rank, 1 << 62
     state = np.random.SeedSequence(seed % (1 << 64)).generate_state(1, np.uint64) | np.uint64(1)
@@ -132,6 +129,16 @@ def lowest(walk: Walk) -> Scheme:
     """The latest scheme of the lowest rank that the walk has met."""
     rank, slots = int(walk.counters[BEST]), len(walk.active)
     return to_scheme(walk.format, walk.ring, walk.best[: 4 * rank], walk.best[slots : slots + 4 * rank])
+
+
+def to_masks(scheme: Scheme) -> NDArray[np.uint64]:
+    """Masks of the non-zero and of the negative entries of a scheme, [2, 4 * r] uint64 as in ``to_scheme``."""
+    masks = np.zeros((2, scheme.rank, 4), np.uint64)
+    for mode, factor in enumerate(scheme.factors):
+        weights = np.uint64(1) << np.arange(len(factor), dtype=np.uint64)
+        masks[0, :, mode] = weights @ (factor != 0).astype(np.uint64)
+        masks[1, :, mode] = weights @ (factor < 0).astype(np.uint64)
+    return masks.reshape(2, -1)
 
 
 def to_scheme(format: Format, ring: Ring, value: NDArray[np.uint64], sign: NDArray[np.uint64]) -> Scheme:

@@ -61,7 +61,8 @@ def walk_f2(value, links, active, place, best, counters, rng, budget, target, pl
             for head in range(slots, np.uint64(value.size)):
                 links[U2 * head] = head
                 links[U2 * head + U1] = head
-            for slot in range(U4 * rank):
+            for cell in range(U0, U4 * rank):
+                slot = np.uint64(cell)
                 mode = slot & U3
                 if mode == U3:
                     continue
@@ -104,8 +105,8 @@ def walk_f2(value, links, active, place, best, counters, rng, budget, target, pl
                 links[U2 * after + U1] = slot
             if dirty:
                 rank -= U1
-                for mode in range(U3):
-                    value[gone + mode] = value[U4 * rank + mode]
+                for part in range(U3):
+                    value[gone + part] = value[U4 * rank + part]
         if np.int64(rank) < counters[BEST]:
             counters[BEST] = np.int64(rank)
             counters[BEST_AT] = counters[STEPS] + steps
@@ -192,8 +193,8 @@ def walk_f2(value, links, active, place, best, counters, rng, budget, target, pl
             continue
 
         if np.int64(rank) == counters[BEST]:
-            for slot in range(U4 * rank):
-                best[slot] = value[slot]
+            for part in range(U4 * rank):
+                best[part] = value[part]
         if steps >= budget or np.int64(rank) <= target:
             break
         # Plus: a b c + a' b' c' = (a + a') b c + a' b' (c' - c) + a' (b' - b) c in a random order of the modes, for

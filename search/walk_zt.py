@@ -55,7 +55,8 @@ def walk_zt(value, sign, links, active, place, best, counters, rng, budget, targ
             for head in range(slots, np.uint64(value.size)):
                 links[U2 * head] = head
                 links[U2 * head + U1] = head
-            for slot in range(U4 * rank):
+            for cell in range(U0, U4 * rank):
+                slot = np.uint64(cell)
                 mode = slot & U3
                 if mode == U3:
                     continue
@@ -112,9 +113,9 @@ def walk_zt(value, sign, links, active, place, best, counters, rng, budget, targ
                     break
             if dirty:
                 rank -= U1
-                for mode in range(U4):
-                    value[gone + mode] = value[U4 * rank + mode]
-                    sign[gone + mode] = sign[U4 * rank + mode]
+                for part in range(U4):
+                    value[gone + part] = value[U4 * rank + part]
+                    sign[gone + part] = sign[U4 * rank + part]
         if np.int64(rank) < counters[BEST]:
             counters[BEST] = np.int64(rank)
             counters[BEST_AT] = counters[STEPS] + steps
@@ -230,9 +231,9 @@ def walk_zt(value, sign, links, active, place, best, counters, rng, budget, targ
             continue
 
         if np.int64(rank) == counters[BEST]:
-            for slot in range(U4 * rank):
-                best[slot] = value[slot]
-                best[slots + slot] = sign[slot]
+            for part in range(U4 * rank):
+                best[part] = value[part]
+                best[slots + part] = sign[part]
         if steps >= budget or np.int64(rank) <= target:
             break
         # Plus: e a b c + e' a' b' c' = e t (a + s a') (t b) c + e' a' b' (c' - e e' s t c) + e s t a' (b' - t b) c.
