@@ -1,0 +1,263 @@
+"""A search with a budget: blocks of flip-graph walks on threads, merged in a fixed order, as a stream of events.
+
+All walks take rounds of equally many steps; after a round the results are merged in walk order, and every random
+choice comes from a generator seeded by the position of the walk. What a campaign finds within a number of steps is
+therefore the same for any number of workers, and a checkpoint continues it exactly. Kernels release the GIL, so the
+workers are threads.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from catalog.known import classical
+from catalog.scheme import Format, Ring, Scheme
+from catalog.transform import reduce_mod
+from catalog.verify import require_exact
+from search import checkpoint, ladder
+from search.blocks import Policy, Walk, advance, begin, lowest, require_walkable
+from search.counters import BEST, FLIPS, STEPS, STUCK
+from search.events import Checkpoint, Done, Event, Found, Progress
+
+# Rounds double from the first to the last length, steps per walk: small formats end in milliseconds, and a block of
+# a large one takes about a fifth of a second.
+_FIRST_BLOCK, _LAST_BLOCK = 1_000, 4_096_000
+# Distinct schemes of equal rank that are reported beside the first one.
+_EXTRAS = 8
+
+
+@dataclass(frozen=True)
+class Config:
+    """What to look for and how long.
+
+    Attributes:
+        format: the sizes; every matrix has at most 64 blocks.
+        ring: "F2", or "ZT" for Z with coefficients in {-1, 0, 1}.
+        target: rank at which the campaign ends.
+        steps: steps of all walks together before it ends, counted from the start of the campaign; None for no limit.
+        budget_s: seconds before it ends, counted likewise and without compiling; None for no limit.
+        seed: of every random choice.
+        workers: threads; None for one per core.
+        walkers: walks on this format.
+        plus_interval, margin, restart: see ``search.blocks.Policy``; None for a portfolio that suits the format.
+        climb: whether to search smaller formats as well and extend what is found there.
+        checkpoint_s: seconds between checkpoints.
+
+    Raises:
+        ValueError: a value makes no sense or there is no limit.
+    """
+
+    format: Format
+    ring: Literal["F2", "ZT"]
+    target: int
+    steps: int | None = None
+    budget_s: float | None = None
+    seed: int = 0
+    workers: int | None = None
+    walkers: int = 8
+    plus_interval: int | None = None
+    margin: int | None = None
+    restart: int | None = None
+    climb: bool = True
+    checkpoint_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        require_walkable(self.format)
+        if self.ring not in ("F2", "ZT"):
+            raise ValueError(f"flip-graph walks need ring F2 or ZT, not {self.ring}")
+        if self.steps is None and self.budget_s is None:
+            raise ValueError("a campaign needs a limit; give steps or budget_s")
+        limits = [("target", self.target, 0), ("steps", self.steps, 1), ("budget_s", self.budget_s, 0)]
+        limits += [("workers", self.workers, 1), ("walkers", self.walkers, 1), ("margin", self.margin, 0)]
+        limits += [("plus_interval", self.plus_interval, 1), ("restart", self.restart, 1)]
+        for name, value, least in limits:
+            if value is not None and value < least:
+                raise ValueError(f"{name} is {value}; it must be at least {least}")
+
+    @property
+    def scheme_ring(self) -> Ring:
+        """Ring of the schemes that are yielded."""
+        return Ring.F2 if self.ring == "F2" else Ring.Z
+
+
+def compile_kernel(ring: Ring) -> float:
+    """Compile the kernel of a ring, or load it from its cache; the seconds that took."""
+    begun = time.perf_counter()
+    advance(begin(classical(Format(1, 1, 1), ring), 0), 1, 0, Policy(1, 1, 1))
+    return time.perf_counter() - begun
+
+
+def run(
+    config: Config,
+    starts: Sequence[Scheme] = (),
+    resume: checkpoint.State | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Iterator[Event]:
+    """Search until the target, the limit or ``should_stop``.
+
+    Blocks in flight are finished before the iterator ends. A run that did not find its target yields a last
+    checkpoint before ``Done``.
+
+    Args:
+        config: what to look for. To continue a run, pass the same one (limits and workers may differ).
+        starts: exact schemes of the format in any orientation, or smaller ones that are then extended, to start from
+            in place of the standard algorithm.
+        resume: the state of a checkpoint.
+        should_stop: asked between blocks.
+
+    Raises:
+        ValueError: a start does not suit the format and ring, or the checkpoint belongs to another search.
+    """
+    return _Run(config, starts, resume, should_stop).events()
+
+
+class _Run:
+    """The moving parts of one campaign: rungs, totals and clocks."""
+
+    def __init__(
+        self,
+        config: Config,
+        starts: Sequence[Scheme],
+        resume: checkpoint.State | None,
+        should_stop: Callable[[], bool],
+    ) -> None:
+        begun = time.monotonic()
+        self.config, self.should_stop = config, should_stop
+        ring = config.scheme_ring
+        starts = [_as_start(scheme, config.format, config.ring) for scheme in starts]
+        self.rungs = ladder.build(config.format, ring, config.seed, _policies(config), starts, config.climb)
+        self.totals = checkpoint.Totals()
+        if resume is not None:
+            checkpoint.restore(resume, self.rungs, self.totals, ring, config.seed)
+        self.top = self.rungs[-1]
+        self.setup_seconds = time.monotonic() - begun
+
+    def events(self) -> Iterator[Event]:
+        config, totals = self.config, self.totals
+        compile_seconds = compile_kernel(config.scheme_ring)
+        self.begun = time.monotonic() - totals.seconds - self.setup_seconds
+        improved = saved = time.monotonic()
+        totals.rank = totals.rank or self.top.rank
+        standing = [lowest(walk) for walk in self.top.walks if walk.counters[BEST] == totals.rank]
+        yield self._found(standing[0] if standing else ladder.pooled(self.top, config.scheme_ring, 0))
+        exhausted = False
+        with ThreadPoolExecutor(config.workers or len(os.sched_getaffinity(0))) as pool:
+            while totals.rank > config.target and not self._over() and not exhausted:
+                if not any(rung.owed.any() for rung in self.rungs):
+                    self._owe()
+                begun, flips, steps = time.monotonic(), totals.flips, totals.steps
+                for walk in self._advance(pool):
+                    if walk.format == config.format and walk.counters[BEST] < totals.rank:
+                        totals.rank, totals.extras, improved = int(walk.counters[BEST]), 0, time.monotonic()
+                        yield self._found(lowest(walk))
+                        if totals.rank <= config.target:
+                            break
+                if totals.rank > config.target and not any(rung.owed.any() for rung in self.rungs):
+                    exhausted = totals.steps == steps
+                    yield from self._merge()
+                now = time.monotonic()
+                totals.seconds = now - self.begun
+                rate = (totals.flips - flips) / max(now - begun, 1e-9)
+                yield Progress(
+                    totals.rank, totals.steps, totals.flips, rate, totals.seconds, now - improved, len(self.top.pool)
+                )
+                if now - saved >= config.checkpoint_s and totals.rank > config.target:
+                    saved = now
+                    yield Checkpoint(checkpoint.save(self.rungs, totals, config.scheme_ring, config.seed))
+        totals.seconds = time.monotonic() - self.begun
+        status: Literal["found", "budget", "interrupted"] = "budget"
+        if totals.rank <= config.target:
+            status = "found"
+        else:
+            if self.should_stop():
+                status = "interrupted"
+            yield Checkpoint(checkpoint.save(self.rungs, totals, config.scheme_ring, config.seed))
+        yield Done(status, totals.rank, totals.steps, totals.flips, totals.seconds, compile_seconds, exhausted)
+
+    def _over(self) -> bool:
+        config = self.config
+        return (
+            (config.steps is not None and self.totals.steps >= config.steps)
+            or (config.budget_s is not None and time.monotonic() - self.begun >= config.budget_s)
+            or self.should_stop()
+        )
+
+    def _found(self, scheme: Scheme) -> Found:
+        seconds = time.monotonic() - self.begun
+        return Found(scheme, scheme.rank, self.totals.steps, seconds, self.totals.blocks)
+
+    def _owe(self) -> None:
+        """Begin a round: every walk of a rung that does not rest owes one block."""
+        self.totals.rounds += 1
+        for rung in self.rungs:
+            rung.owed[:] = self._block if rung is self.top or not rung.resting else 0
+
+    @property
+    def _block(self) -> int:
+        return min(_FIRST_BLOCK << min(self.totals.rounds, 32), _LAST_BLOCK)
+
+    def _advance(self, pool: ThreadPoolExecutor) -> Iterator[Walk]:
+        """Work off what is owed, as far as the limits allow; yields each walk, in order, after its block."""
+        config, totals = self.config, self.totals
+        left = 1 << 62 if config.steps is None else config.steps - totals.steps
+        jobs: list[tuple[ladder.Rung, int, int, int, Future[None]]] = []
+        for rung in self.rungs:
+            target = config.target if rung is self.top else 0
+            for index, walk in enumerate(rung.walks):
+                steps = min(int(rung.owed[index]), left)
+                if steps:
+                    left -= steps
+                    before = int(walk.counters[STEPS]), int(walk.counters[FLIPS])
+                    job = pool.submit(advance, walk, steps, target, rung.policies[index])
+                    jobs.append((rung, index, *before, job))
+        try:
+            for rung, index, steps, flips, job in jobs:
+                if self._over():
+                    _cancel(jobs)
+                if job.cancelled():
+                    continue
+                job.result()
+                walk = rung.walks[index]
+                done = int(walk.counters[STEPS]) - steps
+                rung.owed[index] = 0 if walk.counters[STUCK] else rung.owed[index] - done
+                rung.spent[0] += done
+                totals.steps += done
+                totals.flips += int(walk.counters[FLIPS]) - flips
+                totals.blocks += not rung.owed[index]
+                yield walk
+        finally:
+            _cancel(jobs)
+
+    def _merge(self) -> Iterator[Found]:
+        """End a round; report new schemes of a rank that has stood for a whole long round."""
+        before = self.top.rank
+        fresh = ladder.merge(self.rungs, self.config.scheme_ring, self.config.seed, self._block)
+        if self.top.rank == before and self._block == _LAST_BLOCK:
+            for scheme in fresh[: _EXTRAS - self.totals.extras]:
+                self.totals.extras += 1
+                yield self._found(scheme)
+
+
+def _cancel(jobs: Sequence[tuple[ladder.Rung, int, int, int, Future[None]]]) -> None:
+    for *_, job in jobs:
+        job.cancel()
+
+
+def _policies(config: Config) -> list[Policy]:
+    names = ("plus_interval", "margin", "restart")
+    given = {name: getattr(config, name) for name in names if getattr(config, name) is not None}
+    return [replace(policy, **given) for policy in ladder.default_policies(config.format, config.walkers)]
+
+
+def _as_start(scheme: Scheme, format: Format, ring: str) -> Scheme:
+    """A given scheme in the ring and format of the campaign, turned and extended as needed."""
+    if ring == "F2" and scheme.ring is not Ring.F2:
+        scheme = reduce_mod(scheme, Ring.F2)
+    if ring == "ZT" and not scheme.is_ternary:
+        raise ValueError(f"{scheme} is not ternary over Z; it cannot start a ZT search")
+    return require_exact(ladder.grow(scheme, format))

@@ -1,0 +1,76 @@
+"""The state of a campaign as named arrays and numbers, and back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from catalog.scheme import Ring
+from search.blocks import ARRAYS, Walk
+from search.ladder import Rung
+
+State = dict[str, Any]
+VERSION = 1
+
+
+@dataclass
+class Totals:
+    """What a campaign has spent and reached: rounds, blocks, steps, flips, lowest rank (0 before any), seconds."""
+
+    rounds: int = 0
+    blocks: int = 0
+    steps: int = 0
+    flips: int = 0
+    rank: int = 0
+    extras: int = 0
+    seconds: float = 0.0
+
+
+def save(rungs: list[Rung], totals: Totals, ring: Ring, seed: int) -> State:
+    """Copy everything into a flat dictionary of numpy arrays, integers and floats."""
+    state: State = {"version": VERSION, "characteristic": ring.modulus, "seed": seed, **asdict(totals)}
+    state["formats"] = np.array([rung.format for rung in rungs], np.int64)
+    state["walkers"] = np.array([len(rung.walks) for rung in rungs], np.int64)
+    for level, rung in enumerate(rungs):
+        state[f"{level}/pool"] = np.array(rung.pool)
+        for name in ("owed", "restarts", "spent"):
+            state[f"{level}/{name}"] = getattr(rung, name).copy()
+        for index, walk in enumerate(rung.walks):
+            for name in ARRAYS:
+                state[f"{level}/{index}/{name}"] = getattr(walk, name).copy()
+    return state
+
+
+def restore(state: State, rungs: list[Rung], totals: Totals, ring: Ring, seed: int) -> None:
+    """Put a saved state in place of the first walks of a campaign.
+
+    Raises:
+        ValueError: the state is of another search or lacks something.
+    """
+    try:
+        wanted = {
+            "version": VERSION,
+            "characteristic": ring.modulus,
+            "seed": seed,
+            "formats": [list(rung.format) for rung in rungs],
+            "walkers": [len(rung.walks) for rung in rungs],
+        }
+        for name, value in wanted.items():
+            found = np.asarray(state[name]).tolist()
+            if found != value:
+                raise ValueError(f"the checkpoint has {name} {found}, this search {value}; resume it as it was started")
+        for name, value in asdict(totals).items():
+            setattr(totals, name, type(value)(state[name]))
+        for level, rung in enumerate(rungs):
+            rung.pool[:] = [np.array(entry, np.uint64) for entry in state[f"{level}/pool"]]
+            for name in ("owed", "restarts", "spent"):
+                setattr(rung, name, np.array(state[f"{level}/{name}"], np.int64))
+            for index, walk in enumerate(rung.walks):
+                arrays = {
+                    name: np.array(state[f"{level}/{index}/{name}"], getattr(walk, name).dtype) for name in ARRAYS
+                }
+                rung.walks[index] = Walk(walk.format, walk.ring, **arrays)
+    except KeyError as error:
+        raise ValueError(f"the checkpoint lacks {error.args[0]!r}; start the search anew") from None

@@ -1,0 +1,64 @@
+"""What a campaign reports while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from catalog.scheme import Scheme
+from search.checkpoint import State
+
+
+@dataclass(frozen=True)
+class Found:
+    """A scheme of a new lowest rank, or another one of the lowest rank.
+
+    Attributes:
+        scheme: over F2, or over Z with ternary coefficients.
+        rank: its rank.
+        steps: of all walks up to here.
+        seconds: since the start, without compiling.
+        block: running number of the block of steps that found it; 0 for a start.
+    """
+
+    scheme: Scheme
+    rank: int
+    steps: int
+    seconds: float
+    block: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where the campaign stands; ``per_second`` counts flips of all workers in the round that has just ended."""
+
+    rank: int
+    steps: int
+    flips: int
+    per_second: float
+    seconds: float
+    since_improvement_s: float
+    pool: int
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Everything that ``run`` needs to continue: arrays and numbers by name."""
+
+    state: State
+
+
+@dataclass(frozen=True)
+class Done:
+    """The end; ``exhausted`` says that no walk had a move left."""
+
+    status: Literal["found", "budget", "interrupted"]
+    rank: int
+    steps: int
+    flips: int
+    seconds: float
+    compile_seconds: float
+    exhausted: bool = False
+
+
+Event = Found | Progress | Checkpoint | Done
