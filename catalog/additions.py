@@ -127,9 +127,7 @@ def kron_program(outer: Program, inner: Program) -> Program:
             values.append((width + len(steps) - 1, common))
         return [(values[v][0], values[v][1] * c) for v, c in program.outputs]
 
-    groups = [
-        follow(inner, [(a * inner.inputs + b, 1) for b in range(inner.inputs)]) for a in range(outer.inputs)
-    ]
+    groups = [follow(inner, [(a * inner.inputs + b, 1) for b in range(inner.inputs)]) for a in range(outer.inputs)]
     columns = [follow(outer, [group[q] for group in groups]) for q in range(len(inner.outputs))]
     outputs = [columns[q][p] for p in range(len(outer.outputs)) for q in range(len(inner.outputs))]
     return Program(width, tuple(steps), tuple(outputs))
