@@ -75,10 +75,9 @@ def _module(
         *_cut("a", "A_padded", m, k, "rows", "inner"),
         *_cut("b", "B_padded", k, n, "inner", "columns"),
     ]
-    multiply = [f"p{r} = {product.format(x, y)}" for r, (x, y) in enumerate(zip(planes_a, planes_b, strict=True))]
-    strips = [
-        f"    {library}.concatenate([{', '.join(blocks_c[i * n : (i + 1) * n])}], axis=-1)," for i in range(m)
-    ]
+    pairs = zip(map(_operand, planes_a), map(_operand, planes_b), strict=True)
+    multiply = [f"p{r} = {product.format(*pair)}" for r, pair in enumerate(pairs)]
+    strips = [f"    {library}.concatenate([{', '.join(blocks_c[i * n : (i + 1) * n])}], axis=-1)," for i in range(m)]
     join = [f"C = {library}.concatenate([", *strips, "], axis=-2)[..., :M, :N]"]
     body = [
         "# Cut into blocks, padded with zeros to whole ones.",
@@ -120,7 +119,17 @@ def _blocks(letter: str, rows: int, columns: int) -> list[str]:
 
 def _cut(letter: str, matrix: str, rows: int, columns: int, height: str, width: str) -> list[str]:
     return [
-        f"{letter}{i}_{j} = {matrix}[..., {i} * {height} : {i + 1} * {height}, {j} * {width} : {j + 1} * {width}]"
+        f"{letter}{i}_{j} = {matrix}[..., {_span(i, height)}, {_span(j, width)}]"
         for i in range(rows)
         for j in range(columns)
     ]
+
+
+def _span(index: int, size: str) -> str:
+    start, stop = (size if i == 1 else f"{i} * {size}" for i in (index, index + 1))
+    return f":{stop}" if index == 0 else f"{start} : {stop}"
+
+
+def _operand(expression: str) -> str:
+    """An expression that can stand beside ``@``, which binds as tightly as ``*``."""
+    return expression if expression.isidentifier() else f"({expression})"
