@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from codegen import emit_c, emit_cuda, emit_python
 from codegen.plan import Plan
 
-TARGETS = ("numpy", "jax", "c", "cuda")
+_EMITTERS: dict[str, Callable[..., str]] = {
+    "numpy": emit_python.emit_numpy,
+    "jax": emit_python.emit_jax,
+    "c": emit_c.emit_c,
+    "cuda": emit_cuda.emit_cuda,
+}
+TARGETS = tuple(_EMITTERS)
 
 
 def emit(plan: Plan, target: str, **options: Any) -> str:
@@ -20,29 +28,19 @@ def emit(plan: Plan, target: str, **options: Any) -> str:
     Raises:
         ValueError: an unknown target or option value, or a plan the target cannot take.
     """
-    if target == "numpy":
-        from codegen.emit_numpy import emit_numpy as emitter
-    elif target == "jax":
-        from codegen.emit_jax import emit_jax as emitter
-    elif target == "c":
-        from codegen.emit_c import emit_c as emitter
-    elif target == "cuda":
-        from codegen.emit_cuda import emit_cuda as emitter
-    else:
+    if target not in _EMITTERS:
         raise ValueError(f"unknown target {target!r}; choose one of {', '.join(TARGETS)}")
-    return emitter(plan, **options)
+    return _EMITTERS[target](plan, **options)
 
 
-def emit_header(plan: Plan, target: str = "cuda", **options: Any) -> str:
+def emit_header(plan: Plan, target: str = "cuda") -> str:
     """The C header that declares the entry points of ``emit(plan, target)``.
 
     Raises:
         ValueError: a target other than c and cuda.
     """
     if target == "cuda":
-        from codegen.emit_cuda import header as emitter
-    elif target == "c":
-        from codegen.emit_c import header as emitter
-    else:
-        raise ValueError(f"target {target!r} has no C header; choose c or cuda")
-    return emitter(plan, **options)
+        return emit_cuda.header(plan)
+    if target == "c":
+        return emit_c.header(plan)
+    raise ValueError(f"target {target!r} has no C header; choose c or cuda")

@@ -17,7 +17,7 @@ from codegen.plan import Plan
 
 SOURCES = ("types", "combine", "scatter", "products", "launch", "selftest")
 # 32-bit registers that the blocks of one thread may take; a thread has 255.
-_COMFORTABLE, _LIMIT = 128, 200
+_COMFORTABLE, _LIMIT = 64, 200
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ levels {plan.levels}
 // dtype    {dtype}, products stored as {product_dtype}
 // emitted  by subcubic {_version()}
 //
-// Library: nvcc -O3 -std=c++17 -gencode=arch=compute_90,code=sm_90 -shared -Xcompiler -fPIC -o lib{plan.name}.so FILE.cu
+// Library: nvcc -O3 -std=c++17 -gencode=arch=compute_90,code=sm_90 -shared -Xcompiler -fPIC -o kernel.so FILE.cu
 // Test:    nvcc -O3 -std=c++17 -gencode=arch=compute_90,code=sm_90 -DSUBCUBIC_MAIN -o selftest FILE.cu && ./selftest
 """
 
@@ -131,9 +131,11 @@ constexpr Accumulator kDivisor = {plan.divisor};
 constexpr int kWidthA = {widths["A"]}, kWidthB = {widths["B"]}, kWidthC = {widths["C"]};
 // cudaDataType_t of planes and products; CUBLAS_COMPUTE_32F is 68 (true FP32), CUBLAS_COMPUTE_64F is 70.
 constexpr int kPlaneType = {storage.library}, kProductType = {product.library}, kComputeType = {compute};
+#ifdef SUBCUBIC_MAIN
 // Of the self-test: relative Frobenius error, and whether small integers pass through every step exactly.
 constexpr double kTolerance = {tolerance:.3e};
 constexpr bool kExactIntegers = {str(_exact(plan, dtype, product_dtype)).lower()};
+#endif
 
 }}  // namespace
 """
@@ -157,8 +159,8 @@ def _width(plan: Plan, side: str, blocks: int, dtype: str) -> int:
     registers = 2 if dtype == "fp64" else 1
     if blocks * registers > _LIMIT:
         raise ValueError(
-            f"{plan.format} cuts {side} into {blocks} blocks, more than the {_LIMIT // registers} a {dtype} CUDA thread "
-            "can hold; use fewer levels"
+            f"{plan.format} cuts {side} into {blocks} blocks, more than the {_LIMIT // registers} a {dtype} CUDA "
+            "thread can hold; use fewer levels"
         )
     width = 16 // STORAGE[dtype].bytes
     while width > 1 and blocks * width * registers > _COMFORTABLE:
@@ -176,7 +178,7 @@ def _planes(struct: str, matrix: str, factor: np.ndarray, rows: int, columns: in
     ]
     for column in factor.T.tolist():
         lines.append(f"    put({_sum({i: c for i, c in enumerate(column) if c}, lambda i: f'x[{i}]')});")
-    return "\n".join([*lines, "  }", "};"]) .join(("namespace {\n\n", "\n\n}  // namespace\n"))
+    return "\n".join([*lines, "  }", "};"]).join(("namespace {\n\n", "\n\n}  // namespace\n"))
 
 
 def _outputs(factor: np.ndarray, rows: int, columns: int) -> str:

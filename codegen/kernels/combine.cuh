@@ -4,7 +4,7 @@
 
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 128;
 
 struct Place {
   int64_t row, column;

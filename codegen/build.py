@@ -1,0 +1,179 @@
+"""Compile emitted text through gcc or nvcc, with a content-addressed cache.
+
+A result is named by the hash of source, flags, architecture and compiler version, written beside its place under a
+temporary name and renamed into it, so that builders racing for the same text both end with a whole file.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+Kind = Literal["shared", "program", "cubin"]
+
+_NVCC_FLAGS = ("-O3", "-std=c++17")
+_NVCC_KINDS: dict[str, tuple[tuple[str, ...], str]] = {
+    "shared": (("-shared", "-Xcompiler", "-fPIC"), ".so"),
+    "program": (("-DSUBCUBIC_MAIN",), ""),
+    "cubin": (("-cubin", "-Xptxas", "-v"), ".cubin"),
+}
+_GCC_FLAGS = ("-O3", "-march=native", "-std=c99", "-fopenmp", "-shared", "-fPIC")
+_TIMEOUT = 600
+
+
+class BuildError(RuntimeError):
+    """The compiler refused the text; the message ends with what it said."""
+
+
+class MissingCompilerError(RuntimeError):
+    """A needed compiler is not installed."""
+
+
+class Usage(NamedTuple):
+    """What one kernel takes, as ptxas reports it.
+
+    Attributes:
+        kernel: mangled name.
+        registers: 32-bit registers of a thread.
+        spill_stores: bytes.
+        spill_loads: bytes.
+    """
+
+    kernel: str
+    registers: int
+    spill_stores: int
+    spill_loads: int
+
+
+def build_c(text: str, flags: Sequence[str] = ()) -> Path:
+    """Compile C99 text to a shared library for this machine.
+
+    Raises:
+        MissingCompilerError: no gcc.
+        BuildError: the text does not compile.
+    """
+    gcc = _compiler("gcc", "install it, for example with `apt-get install gcc`", "CC")
+    # -march=native means another machine's library would not do, so the machine's answer to it is part of the key.
+    machine = _output(gcc, "-march=native", "-Q", "--help=target")
+    return _build(text, ".c", (gcc, *_GCC_FLAGS, *flags), ".so", machine, link=("-lm",))[0]
+
+
+def build_cuda(text: str, arch: str = "sm_90", kind: Kind = "shared", flags: Sequence[str] = ()) -> Path:
+    """Compile CUDA text.
+
+    Args:
+        text: a whole .cu file.
+        arch: real architecture, for example "sm_80" or "sm_90a".
+        kind: a shared library, the self-test program, or a cubin.
+        flags: further flags of nvcc.
+
+    Raises:
+        MissingCompilerError: no nvcc.
+        BuildError: the text does not compile.
+        ValueError: an architecture or kind that does not exist.
+    """
+    return _build_cuda(text, arch, kind, flags)[0]
+
+
+def resources(text: str, arch: str = "sm_90") -> list[Usage]:
+    """Registers and spills of every kernel in CUDA text, read from the compiler's report.
+
+    Raises:
+        As ``build_cuda``.
+    """
+    return resource_usage(_build_cuda(text, arch, "cubin", ())[1])
+
+
+def resource_usage(log: str) -> list[Usage]:
+    """Read the report of ``-Xptxas -v``."""
+    found = []
+    for part in log.split("Compiling entry function '")[1:]:
+        spills = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", part)
+        registers = re.search(r"Used (\d+) registers", part)
+        if spills and registers:
+            found.append(Usage(part.split("'", 1)[0], int(registers[1]), int(spills[1]), int(spills[2])))
+    return found
+
+
+def cache_folder() -> Path:
+    """Where built files are kept: $SUBCUBIC_CACHE, else subcubic/ in $XDG_CACHE_HOME or ~/.cache."""
+    own = os.environ.get("SUBCUBIC_CACHE")
+    if own:
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "subcubic"
+
+
+def _build_cuda(text: str, arch: str, kind: str, flags: Sequence[str]) -> tuple[Path, str]:
+    if not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
+        raise ValueError(f"architecture {arch!r} is not of the form sm_90 or sm_90a")
+    if kind not in _NVCC_KINDS:
+        raise ValueError(f"unknown kind {kind!r}; choose one of {', '.join(_NVCC_KINDS)}")
+    nvcc = _compiler("nvcc", "install the CUDA toolkit and put its bin folder on PATH", "NVCC")
+    target = f"-gencode=arch=compute_{arch[3:]},code={arch}"
+    own, suffix = _NVCC_KINDS[kind]
+    return _build(text, ".cu", (nvcc, *_NVCC_FLAGS, target, *own, *flags), suffix)
+
+
+def _compiler(name: str, remedy: str, variable: str) -> str:
+    """Path of a compiler: the variable if set, else from PATH, for nvcc also the usual place of the toolkit."""
+    wanted = os.environ.get(variable) or name
+    found = shutil.which(wanted)
+    if not found and name == "nvcc":
+        found = shutil.which(name, path=os.path.join(os.environ.get("CUDA_HOME") or "/usr/local/cuda", "bin"))
+    if not found:
+        raise MissingCompilerError(f"{wanted} was not found; {remedy}, or set ${variable} to its path")
+    return found
+
+
+@functools.cache
+def _output(*command: str) -> str:
+    """What a short command prints; kept, since compiler versions do not change under a running process."""
+    return subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT).stdout
+
+
+def _build(
+    text: str, source: str, command: tuple[str, ...], suffix: str, extra: str = "", link: tuple[str, ...] = ()
+) -> tuple[Path, str]:
+    """The built file and the compiler's log, from the cache where possible.
+
+    Args:
+        text: source text.
+        source: suffix of the source file.
+        command: compiler and flags.
+        suffix: suffix of the result.
+        extra: further text that decides the result.
+        link: flags that must follow the source.
+    """
+    key = "\0".join([text, *command, *link, _output(command[0], "--version"), extra])
+    name = hashlib.sha256(key.encode()).hexdigest()[:32]
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    result, log = folder / f"{name}{suffix or '.bin'}", folder / f"{name}.log"
+    if result.exists() and log.exists():
+        return result, log.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as scratch:
+        # The file name enters the mangled names of a .cu, so it must be the same for everybody.
+        written, made, said = Path(scratch, f"source{source}"), Path(scratch, "made"), Path(scratch, "log")
+        written.write_text(text, encoding="utf-8")
+        done = subprocess.run(
+            [*command, "-o", str(made), written.name, *link],
+            cwd=scratch,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT,
+        )
+        report = done.stdout + done.stderr
+        if done.returncode or not made.exists():
+            raise BuildError(f"{Path(command[0]).name} could not compile the text: {report.strip()[-4000:]}")
+        said.write_text(report, encoding="utf-8")
+        os.replace(said, log)
+        os.replace(made, result)
+    return result, report
