@@ -27,8 +27,6 @@ from search.events import Checkpoint, Done, Event, Found, Progress
 # Rounds double from the first to the last length, steps per walk: small formats end in milliseconds, and a block of
 # a large one takes about a fifth of a second.
 _FIRST_BLOCK, _LAST_BLOCK = 1_000, 4_096_000
-# Distinct schemes of equal rank that are reported beside the first one.
-_EXTRAS = 8
 
 
 @dataclass(frozen=True)
@@ -47,6 +45,7 @@ class Config:
         plus_interval, margin, restart: see ``search.blocks.Policy``; None for a portfolio that suits the format.
         climb: whether to search smaller formats as well and extend what is found there.
         checkpoint_s: seconds between checkpoints.
+        extras: how many other distinct schemes of the lowest rank are reported beside the first one.
 
     Raises:
         ValueError: a value makes no sense or there is no limit.
@@ -65,6 +64,7 @@ class Config:
     restart: int | None = None
     climb: bool = True
     checkpoint_s: float = 10.0
+    extras: int = 8
 
     def __post_init__(self) -> None:
         require_walkable(self.format)
@@ -238,7 +238,7 @@ class _Run:
         before = self.top.rank
         fresh = ladder.merge(self.rungs, self.config.scheme_ring, self.config.seed, self._block)
         if self.top.rank == before and self._block == _LAST_BLOCK:
-            for scheme in fresh[: _EXTRAS - self.totals.extras]:
+            for scheme in fresh[: max(0, self.config.extras - self.totals.extras)]:
                 self.totals.extras += 1
                 yield self._found(scheme)
 

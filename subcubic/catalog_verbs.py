@@ -96,7 +96,7 @@ def show(
     json_output: Json = False,
 ) -> None:
     """Print a scheme's formulas, properties and origin."""
-    from catalog.formulas import formulas
+    from catalog.formulas import describe, formulas
 
     found = resolve(scheme, Catalog(catalog))
     if plot is not None:
@@ -104,7 +104,7 @@ def show(
 
         draw(found.scheme, plot)
         note(f"picture written to {plot}")
-    facts = describe(found)
+    facts = facts_of(found)
     if json_output:
         extra = {name: getattr(found.scheme, name).tolist() for name in "UVW"} if factors else {}
         print_json({**facts, "formulas": formulas(found.scheme), **extra})
@@ -112,7 +112,7 @@ def show(
     width = max(map(len, facts))
     for name, value in facts.items():
         print(f"{name.ljust(width)}  {value if value is not None else '-'}")
-    print("\n" + formulas(found.scheme))
+    print("\n" + describe(found.scheme))
     if factors:
         for name in "UVW":
             print(f"\n{name} =\n{getattr(found.scheme, name)}")
@@ -139,11 +139,19 @@ def verify(
         proved = second is None
         violation = violation or second
     if json_output:
-        print_json({"id": name, "exact": violation is None, "symbolic": proved,
-                    "first_violation": None if violation is None else str(violation)})
+        print_json(
+            {
+                "id": name,
+                "exact": violation is None,
+                "symbolic": proved,
+                "first_violation": None if violation is None else str(violation),
+            }
+        )
     else:
         count = target.m * target.k * target.k * target.n * target.m * target.n
-        verdict = f"all {count} Brent equations hold over {target.ring}" if violation is None else f"not exact: {violation}"
+        verdict = (
+            f"all {count} Brent equations hold over {target.ring}" if violation is None else f"not exact: {violation}"
+        )
         print(f"{name}: {target.format} of rank {target.rank}, {verdict}")
         if proved is not None:
             print(f"symbolic proof in sympy with non-commuting entries: {'holds' if proved else 'fails'}")
@@ -162,7 +170,9 @@ def import_files(
     from catalog.verify import NotExactError
 
     store = Catalog(catalog)
-    imported, refused, code = [], [], ExitCode.DONE
+    imported: list[dict[str, Any]] = []
+    refused: list[dict[str, Any]] = []
+    code = ExitCode.DONE
     for file in files:
         try:
             scheme = formats.read(file)
@@ -171,14 +181,25 @@ def import_files(
             refused.append({"file": str(file), "reason": str(error)})
             code = max(code, ExitCode.NOT_EXACT if isinstance(error, NotExactError) else ExitCode.ERROR)
             continue
-        imported.append({"file": str(file), "id": added.id, "format": str(scheme.format), "ring": scheme.ring.value,
-                         "rank": scheme.rank, "convention": "C row-major", "status": added.status})
+        imported.append(
+            {
+                "file": str(file),
+                "id": added.id,
+                "format": str(scheme.format),
+                "ring": scheme.ring.value,
+                "rank": scheme.rank,
+                "convention": "C row-major",
+                "status": added.status,
+            }
+        )
     if json_output:
         print_json({"imported": imported, "refused": refused})
     else:
         for row in imported:
-            print(f"{row['file']}: {row['format']} of rank {row['rank']} over {row['ring']}, {row['status']}, "
-                  f"id {row['id'][:12]}")
+            print(
+                f"{row['file']}: {row['format']} of rank {row['rank']} over {row['ring']}, {row['status']}, "
+                f"id {row['id'][:12]}"
+            )
         for row in refused:
             note(f"subcubic: refused {row['file']}: {row['reason']}")
     return code
@@ -200,7 +221,7 @@ def export_file(
     if kind not in ("json", "npz"):
         raise UsageError(f"cannot tell the kind of scheme file from {output.name!r}; end the name in .json or .npz")
     found = resolve(scheme, Catalog(catalog))
-    formats.write(found.scheme, output, kind)
+    formats.write(found.scheme, output)
     if json_output:
         print_json({"id": digest(found.scheme), "path": str(output)})
     else:
@@ -213,15 +234,15 @@ def fsck(catalog: CatalogPath = None, json_output: Json = False) -> ExitCode:
     """Re-hash every shard, re-verify every scheme exactly and rebuild the index."""
     report = Catalog(catalog).fsck()
     if json_output:
-        print_json({"shards": report.shards, "schemes": report.schemes, "bad": report.bad})
+        print_json({"shards": report.shards, "schemes": report.schemes, "bad": [{"path": str(bad.path), "reason": bad.reason} for bad in report.bad]})
     else:
         print(f"{report.shards} shards, {report.schemes} schemes, {len(report.bad)} bad")
         for bad in report.bad:
-            note(f"subcubic: {bad['path']}: {bad['reason']}")
+            note(f"subcubic: {bad.path}: {bad.reason}")
     return ExitCode.ERROR if report.bad else ExitCode.DONE
 
 
-def describe(found: Resolved) -> dict[str, Any]:
+def facts_of(found: Resolved) -> dict[str, Any]:
     """The facts about a scheme that ``show`` prints and returns."""
     from catalog.additions import additions_cse, additions_naive
     from catalog.canonical import digest
@@ -274,8 +295,36 @@ def _listing(rows: Sequence[Row]) -> str:
     for row in rows:
         known = best_known(row.format, row.ring, ternary=row.ternary)
         gap = None if known is None else row.rank - known
-        lines.append((row.id[:12], row.format, row.ring, row.rank, known, gap, row.ternary, row.additions,
-                      row.additions_cse, row.planes_a, row.planes_b, row.growth, row.method))
-    heads = ("id", "format", "ring", "rank", "known", "gap", "ternary", "adds", "cse", "planesA", "planesB", "growth",
-             "method")
+        lines.append(
+            (
+                row.id[:12],
+                row.format,
+                row.ring,
+                row.rank,
+                known,
+                gap,
+                row.ternary,
+                row.additions,
+                row.additions_cse,
+                row.planes_a,
+                row.planes_b,
+                row.growth,
+                row.method,
+            )
+        )
+    heads = (
+        "id",
+        "format",
+        "ring",
+        "rank",
+        "known",
+        "gap",
+        "ternary",
+        "adds",
+        "cse",
+        "planesA",
+        "planesB",
+        "growth",
+        "method",
+    )
     return table(heads, lines)

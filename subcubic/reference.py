@@ -114,9 +114,15 @@ def _best(format: Format, catalog: Catalog, rings: tuple[Ring, ...]) -> Resolved
             f"the catalog has no {format} scheme over {names}; run `subcubic search {format}` or name a built-in "
             f"({BUILT_IN})"
         )
-    row = min(candidates, key=lambda row: (row.rank, rings.index(row.ring), row.planes_a + row.planes_b,
-                                           row.additions_cse, row.id))
+    row = min(
+        candidates,
+        key=lambda row: (row.rank, rings.index(row.ring), row.planes_a + row.planes_b, row.additions_cse, row.id),
+    )
     entry = catalog.get(row.id)
     turned = "" if entry.scheme.format == format else f", turned from {entry.scheme.format} by role permutation"
-    return Resolved(orient(entry.scheme, format), entry.id if not turned else None,
-                    f"best stored {format}: {entry.id[:12]}{turned}", entry.provenance)
+    return Resolved(
+        orient(entry.scheme, format),
+        entry.id if not turned else None,
+        f"best stored {format}: {entry.id[:12]}{turned}",
+        entry.provenance,
+    )

@@ -93,7 +93,8 @@ class Run:
         """Replace the checkpoint atomically: a kill leaves the old one or the new one."""
         temporary = self.path / f".checkpoint-{os.getpid()}.npz"
         with temporary.open("wb") as file:
-            np.savez(file, **{key: np.asarray(value) for key, value in state.items()})
+            arrays: dict[str, Any] = {key: np.asarray(value) for key, value in state.items()}
+            np.savez(file, **arrays)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, self.path / "checkpoint.npz")

@@ -40,7 +40,9 @@ class Outcome:
     flips: int = 0
 
 
-def carry_out(query: Query, catalog: Catalog, run: Run, starts: Sequence[Scheme] = (), *, quiet: bool = False) -> Outcome:
+def carry_out(
+    query: Query, catalog: Catalog, run: Run, starts: Sequence[Scheme] = (), *, quiet: bool = False
+) -> Outcome:
     """Search, from the run's checkpoint when it has one, until the query is met, its limit or an interrupt.
 
     Every scheme is checked exactly by the catalog before it is stored. The first Ctrl-C (or SIGTERM, or
@@ -65,8 +67,14 @@ def carry_out(query: Query, catalog: Catalog, run: Run, starts: Sequence[Scheme]
                     display.update(event, shelf.best)
                     if time.monotonic() - logged >= _LOG_S:
                         logged = time.monotonic()
-                        run.log(seconds=event.seconds, rank=shelf.best, walk_rank=event.rank, steps=event.steps,
-                                per_second=event.per_second, since_improvement_s=event.since_improvement_s)
+                        run.log(
+                            seconds=event.seconds,
+                            rank=shelf.best,
+                            walk_rank=event.rank,
+                            steps=event.steps,
+                            per_second=event.per_second,
+                            since_improvement_s=event.since_improvement_s,
+                        )
                         run.write_status(status="running", rank=shelf.best, seconds=event.seconds)
                 elif isinstance(event, Checkpoint):
                     shelf.flush()
@@ -77,7 +85,9 @@ def carry_out(query: Query, catalog: Catalog, run: Run, starts: Sequence[Scheme]
         except BaseException as error:
             # What was found stays found, whatever ended the search.
             shelf.flush()
-            run.write_status(status="interrupted" if isinstance(error, KeyboardInterrupt) else "failed", rank=shelf.best)
+            run.write_status(
+                status="interrupted" if isinstance(error, KeyboardInterrupt) else "failed", rank=shelf.best
+            )
             raise
     shelf.flush()
     outcome.rank, outcome.ids = shelf.best, shelf.ids
@@ -113,8 +123,12 @@ class _Shelf:
             return
         found, self.waiting = self.waiting, None
         options: dict[str, Any] = {
-            "ring": self.query.ring, "target": self.query.target, "steps": found.steps, "block": found.block,
-            "seconds": round(found.seconds, 3), "run": self.run.name,
+            "ring": self.query.ring,
+            "target": self.query.target,
+            "steps": found.steps,
+            "block": found.block,
+            "seconds": round(found.seconds, 3),
+            "run": self.run.name,
         }
         made = provenance(self.query.method, seed=self.query.seed, options=options)
         self.ids.append(self.catalog.add(found.scheme, made).id)

@@ -44,7 +44,9 @@ def search(
     n: Annotated[int | None, typer.Option("--n", help="Columns of B and C.")] = None,
     k: Annotated[int | None, typer.Option("--k", help="Columns of A, rows of B.")] = None,
     ring: Annotated[str, typer.Option(help="F2, F3, ZT (ternary), Z or Q.")] = "Z",
-    method: Annotated[Method, typer.Option(help="Walks in the flip graph, or tree search without a network.")] = Method.AUTO,
+    method: Annotated[
+        Method, typer.Option(help="Walks in the flip graph, or tree search without a network.")
+    ] = Method.AUTO,
     target: Annotated[int | None, typer.Option(help="Rank to reach; the best known one by default.")] = None,
     budget: Annotated[str | None, typer.Option(help="Time limit: 30, 90s, 5m, 2h.")] = None,
     steps: Annotated[int | None, typer.Option(help="Limit in steps; the result is then repeatable.")] = None,
@@ -53,7 +55,9 @@ def search(
     keep: Annotated[int, typer.Option(min=1, help="Distinct schemes of the target rank to find.")] = 1,
     start: Annotated[list[str] | None, typer.Option("--from", help="Ids of stored schemes to start from.")] = None,
     device: Annotated[Device, typer.Option(help="Walks run on the CPU.")] = Device.AUTO,
-    benchmark: Annotated[bool, typer.Option("--benchmark", help="Measure flips per second and times to target.")] = False,
+    benchmark: Annotated[
+        bool, typer.Option("--benchmark", help="Measure flips per second and times to target.")
+    ] = False,
     catalog: CatalogPath = None,
     json_output: Json = False,
 ) -> ExitCode:
@@ -99,7 +103,9 @@ def list_runs(json_output: Json = False) -> None:
 
 @runs.command()
 @guarded
-def stop(name: Annotated[str, typer.Argument(help="Name of the run, or its beginning.")], json_output: Json = False) -> None:
+def stop(
+    name: Annotated[str, typer.Argument(help="Name of the run, or its beginning.")], json_output: Json = False
+) -> None:
     """Ask a running search to end at its next block and save its state."""
     run = Run.find(name)
     status = run.status()["status"]
@@ -141,21 +147,37 @@ def _execute(run: Run, config: dict[str, Any], catalog: Catalog, as_json: bool) 
     from subcubic.search_run import carry_out, echo, known_rank, parents, scheme_ring
 
     wanted = Format.parse(config["format"])
-    query = Query(wanted, **{key: config.get(key) for key in ("ring", "target", "method", "keep", "steps", "budget_s",
-                                                               "seed", "workers")})
+    query = Query(
+        wanted,
+        **{
+            key: config.get(key) for key in ("ring", "target", "method", "keep", "steps", "budget_s", "seed", "workers")
+        },
+    )
     ring = scheme_ring(query.ring)
     stored = [row.rank for row in catalog.rows(format=wanted, ring=ring, ternary=query.ring == "ZT")]
     echo(query, run, query.workers or os.cpu_count() or 1, min(stored, default=None))
     outcome = carry_out(query, catalog, run, parents(catalog, config.get("start", []), wanted), quiet=as_json)
     if as_json:
-        print_json({**asdict(outcome), "format": str(wanted), "ring": query.ring, "target": query.target,
-                    "best_known": known_rank(wanted, query.ring), "method": query.method, "seed": query.seed,
-                    "verified": outcome.id is not None, "run": run.name})
+        print_json(
+            {
+                **asdict(outcome),
+                "format": str(wanted),
+                "ring": query.ring,
+                "target": query.target,
+                "best_known": known_rank(wanted, query.ring),
+                "method": query.method,
+                "seed": query.seed,
+                "verified": outcome.id is not None,
+                "run": run.name,
+            }
+        )
     elif outcome.id is None:
         print(f"{outcome.status}: nothing better than the standard algorithm in {outcome.seconds:.2f} s")
     else:
-        print(f"{outcome.status}: {wanted} of rank {outcome.rank} over {query.ring} in {outcome.seconds:.3f} s "
-              f"(compiling {outcome.compile_seconds:.1f} s apart), exact, stored as {outcome.id[:12]}")
+        print(
+            f"{outcome.status}: {wanted} of rank {outcome.rank} over {query.ring} in {outcome.seconds:.3f} s "
+            f"(compiling {outcome.compile_seconds:.1f} s apart), exact, stored as {outcome.id[:12]}"
+        )
     if outcome.status == "interrupted":
         return ExitCode.INTERRUPTED
     return ExitCode.DONE if outcome.status == "found" else ExitCode.BUDGET
