@@ -234,7 +234,13 @@ def fsck(catalog: CatalogPath = None, json_output: Json = False) -> ExitCode:
     """Re-hash every shard, re-verify every scheme exactly and rebuild the index."""
     report = Catalog(catalog).fsck()
     if json_output:
-        print_json({"shards": report.shards, "schemes": report.schemes, "bad": [{"path": str(bad.path), "reason": bad.reason} for bad in report.bad]})
+        print_json(
+            {
+                "shards": report.shards,
+                "schemes": report.schemes,
+                "bad": [{"path": str(bad.path), "reason": bad.reason} for bad in report.bad],
+            }
+        )
     else:
         print(f"{report.shards} shards, {report.schemes} schemes, {len(report.bad)} bad")
         for bad in report.bad:

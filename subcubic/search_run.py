@@ -12,6 +12,7 @@ from typing import Any
 
 from catalog.bounds import best_known
 from catalog.scheme import Format, Ring, Scheme
+from catalog.provenance import Provenance
 from catalog.store import Catalog
 from catalog.transform import orient
 from search.campaign import Checkpoint, Done, Found, Progress
@@ -23,6 +24,8 @@ from subcubic.runs import Run
 
 # Below the target a scheme is stored when it has been the best for this long, so that a short search leaves one.
 _SETTLE_S = 1.0
+# At the target rank schemes are stored in batches of what was found within this time.
+_BATCH_S = 0.25
 _LOG_S = 1.0
 
 
@@ -97,31 +100,40 @@ def carry_out(
 
 
 class _Shelf:
-    """Brings schemes to the catalog: at once at the target rank, above it when they have settled."""
+    """Brings schemes to the catalog in batches: at the target rank soon, above it once they have settled."""
 
     def __init__(self, query: Query, catalog: Catalog, run: Run) -> None:
         self.query, self.catalog, self.run = query, catalog, run
         self.best: int | None = None
         self.ids: list[str] = []
-        self.waiting: Found | None = None
+        self.waiting: list[Found] = []
+        self.flushed = time.monotonic()
 
     def offer(self, found: Found) -> None:
         if found.rank >= self.query.format.volume > self.query.target:
             return  # the standard algorithm is no find
         if self.best is None or found.rank < self.best:
-            self.best, self.ids = found.rank, []
-        self.waiting = found
-        if found.rank <= self.query.target:
-            self.flush()
+            self.best, self.ids, self.waiting = found.rank, [], []
+        self.waiting.append(found)
+        self.settle(found.seconds)
 
     def settle(self, seconds: float) -> None:
-        if self.waiting is not None and seconds - self.waiting.seconds >= _SETTLE_S:
+        """Store what has waited long enough, ``seconds`` being the search's present time."""
+        if not self.waiting or self.best is None:
+            return
+        at_target = self.best <= self.query.target
+        if at_target and time.monotonic() - self.flushed >= _BATCH_S:
+            self.flush()
+        elif not at_target and seconds - self.waiting[0].seconds >= _SETTLE_S:
             self.flush()
 
     def flush(self) -> None:
-        if self.waiting is None:
-            return
-        found, self.waiting = self.waiting, None
+        found, self.waiting, self.flushed = self.waiting, [], time.monotonic()
+        for item, added in zip(found, self.catalog.add_many((f.scheme, self._made(f)) for f in found), strict=True):
+            self.ids.append(added.id)
+            self.run.log(stored=added.id, rank=item.rank, seconds=item.seconds, status=added.status)
+
+    def _made(self, found: Found) -> Provenance:
         options: dict[str, Any] = {
             "ring": self.query.ring,
             "target": self.query.target,
@@ -130,8 +142,7 @@ class _Shelf:
             "seconds": round(found.seconds, 3),
             "run": self.run.name,
         }
-        made = provenance(self.query.method, seed=self.query.seed, options=options)
-        self.ids.append(self.catalog.add(found.scheme, made).id)
+        return provenance(self.query.method, seed=self.query.seed, options=options)
 
 
 def target_of(format: Format, ring: str, target: int | None) -> int:

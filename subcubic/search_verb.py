@@ -147,12 +147,9 @@ def _execute(run: Run, config: dict[str, Any], catalog: Catalog, as_json: bool) 
     from subcubic.search_run import carry_out, echo, known_rank, parents, scheme_ring
 
     wanted = Format.parse(config["format"])
-    query = Query(
-        wanted,
-        **{
-            key: config.get(key) for key in ("ring", "target", "method", "keep", "steps", "budget_s", "seed", "workers")
-        },
-    )
+    options: dict[str, Any] = {key: config.get(key) for key in ("steps", "budget_s", "workers")}
+    options |= {key: config[key] for key in ("ring", "target", "method", "keep", "seed")}
+    query = Query(wanted, **options)
     ring = scheme_ring(query.ring)
     stored = [row.rank for row in catalog.rows(format=wanted, ring=ring, ternary=query.ring == "ZT")]
     echo(query, run, query.workers or os.cpu_count() or 1, min(stored, default=None))
