@@ -259,8 +259,8 @@ class Catalog:
         except FileNotFoundError as error:
             raise CatalogError(f"shard {error.filename} vanished while it was read; try again") from None
         # A compaction that was killed leaves the same measurement in two shards.
-        unique = {sharding.measurement_key(pair): pair for pair in found}
-        return [unique[key] for key in sorted(unique, key=lambda key: (unique[key][1]["recorded_utc"], key))]
+        unique = {sharding.measurement_key(pair): pair for pair in found}.values()
+        return sorted(unique, key=lambda pair: str(pair[1]["recorded_utc"]))
 
 
 def resolve(index: Index, prefix: str) -> str:
