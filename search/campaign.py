@@ -76,7 +76,7 @@ class Config:
         limits += [("workers", self.workers, 1), ("walkers", self.walkers, 1), ("margin", self.margin, 0)]
         limits += [("plus_interval", self.plus_interval, 1), ("restart", self.restart, 1)]
         for name, value, least in limits:
-            if value is not None and value < least:
+            if value is not None and not value >= least:  # refuses NaN too
                 raise ValueError(f"{name} is {value}; it must be at least {least}")
 
     @property

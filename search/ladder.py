@@ -178,6 +178,7 @@ def merge(ladder: list[Rung], ring: Ring, seed: int, block: int) -> list[Scheme]
                 scheme = lowest(walk)
                 if add(rung, scheme):
                     fresh.append(scheme)
+        fresh = [scheme for scheme in fresh if scheme.rank == rung.rank]
         if rung.rank < before:
             rung.spent[1] = rung.spent[0]
         below = ladder[level - 1] if rung.axis else None

@@ -1,0 +1,115 @@
+"""Speed of the walks and time to a rank, as rows of a report."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from catalog.known import classical
+from catalog.scheme import Format, Ring
+from search.blocks import Policy, advance, begin
+from search.campaign import Config, compile_kernel, run
+from search.counters import FLIPS
+from search.events import Done
+
+Row = dict[str, Any]
+
+
+def flip_rate(
+    format: Format,
+    ring: Literal["F2", "ZT"],
+    steps: int = 20_000_000,
+    repeats: int = 5,
+    plus_interval: int = 50_000,
+) -> Row:
+    """Accepted flips per second of one core, walking from the standard algorithm.
+
+    Seconds are processor time of the walking thread, so that other work on the machine counts little; compiling is
+    left out. Each repeat is a walk with a seed of its own.
+
+    Args:
+        format: the sizes.
+        ring: "F2", or "ZT" for ternary coefficients.
+        steps: of one walk.
+        repeats: walks; the median is reported, with the slowest and the fastest.
+        plus_interval: mean steps between plus transitions, which keep below the lowest rank plus 2.
+    """
+    coefficients = Ring.F2 if ring == "F2" else Ring.Z
+    compile_seconds = compile_kernel(coefficients)
+    policy = Policy(plus_interval, 2, steps)
+    rates = []
+    for seed in range(1, repeats + 1):
+        walk = begin(classical(format, coefficients), seed)
+        begun = time.thread_time()
+        advance(walk, steps, 0, policy)
+        rates.append(int(walk.counters[FLIPS]) / max(time.thread_time() - begun, 1e-9))
+    return {
+        "kind": "rate",
+        "engine": "flips numba",
+        "ring": ring,
+        "format": str(format),
+        "per_second_per_core": statistics.median(rates),
+        "lowest": min(rates),
+        "highest": max(rates),
+        "steps": steps,
+        "repeats": repeats,
+        "plus_interval": plus_interval,
+        "compile_seconds": compile_seconds,
+        "timer": "thread processor time",
+        "device": processor(),
+    }
+
+
+def time_to_target(
+    format: Format,
+    ring: Literal["F2", "ZT"],
+    rank: int,
+    seeds: Sequence[int],
+    budget_s: float,
+    workers: int | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Row:
+    """Wall time of campaigns until a rank is reached, one for every seed.
+
+    A seed that misses counts with the time it took, so the quantiles are lower bounds when ``hits`` is below
+    ``seeds``. After ``should_stop`` the seeds done so far are reported.
+    """
+    done: list[Done] = []
+    for seed in seeds:
+        config = Config(format, ring, rank, budget_s=budget_s, seed=seed, workers=workers)
+        last = [event for event in run(config, should_stop=should_stop) if isinstance(event, Done)][0]
+        if last.status == "interrupted":
+            break
+        done.append(last)
+    seconds = sorted(event.seconds for event in done)
+    return {
+        "kind": "time_to_target",
+        "engine": "flips numba",
+        "ring": ring,
+        "format": str(format),
+        "rank": rank,
+        "seeds": len(done),
+        "hits": sum(event.status == "found" for event in done),
+        "median_s": statistics.median(seconds) if seconds else None,
+        "p90_s": seconds[-(-9 * len(seconds) // 10) - 1] if seconds else None,
+        "max_s": seconds[-1] if seconds else None,
+        "budget_s": budget_s,
+        "median_steps": statistics.median(event.steps for event in done) if done else None,
+        "cores": workers or len(os.sched_getaffinity(0)),
+        "device": processor(),
+    }
+
+
+def processor() -> str:
+    """The processor's name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

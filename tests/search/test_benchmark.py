@@ -1,0 +1,27 @@
+"""Rows of the search benchmark."""
+
+import pytest
+
+from catalog.scheme import Format
+from search.benchmark import flip_rate, time_to_target
+
+
+@pytest.mark.parametrize("ring", ["F2", "ZT"])
+def test_a_rate_counts_flips_of_one_core(ring):
+    row = flip_rate(Format(2, 3, 2), ring, steps=200_000, repeats=3)
+    assert (row["kind"], row["ring"], row["format"]) == ("rate", ring, "2x3x2")
+    # A kernel that fell back to objects or floating point would walk a thousand times slower than this bound.
+    assert 1e6 < row["lowest"] <= row["per_second_per_core"] <= row["highest"] < 1e9
+
+
+def test_time_to_target_counts_hits_and_misses():
+    row = time_to_target(Format(2, 2, 2), "F2", 7, seeds=range(1, 6), budget_s=5)
+    assert (row["kind"], row["seeds"], row["hits"], row["rank"]) == ("time_to_target", 5, 5, 7)
+    assert 0 < row["median_s"] <= row["p90_s"] <= row["max_s"] < 5
+    missed = time_to_target(Format(2, 2, 2), "F2", 6, seeds=[1], budget_s=0.05)
+    assert (missed["hits"], missed["seeds"]) == (0, 1) and missed["median_s"] >= 0.05
+
+
+def test_a_stopped_benchmark_reports_what_is_done():
+    row = time_to_target(Format(2, 2, 2), "F2", 6, seeds=[1, 2], budget_s=5, should_stop=lambda: True)
+    assert (row["seeds"], row["hits"], row["median_s"]) == (0, 0, None)
