@@ -30,7 +30,13 @@ _TIMEOUT = 600
 
 
 class BuildError(RuntimeError):
-    """The compiler refused the text; the message ends with what it said."""
+    """The compiler refused the text; the message has its first complaint, ``log`` all of them."""
+
+    def __init__(self, compiler: str, log: str) -> None:
+        self.log = log
+        lines = [line for line in log.splitlines() if line.strip()] or ["it said nothing"]
+        complaint = next((line for line in lines if "error" in line), lines[-1])
+        super().__init__(f"{compiler} could not compile the text: {complaint.strip()}")
 
 
 class MissingCompilerError(RuntimeError):
@@ -172,7 +178,7 @@ def _build(
         )
         report = done.stdout + done.stderr
         if done.returncode or not made.exists():
-            raise BuildError(f"{Path(command[0]).name} could not compile the text: {report.strip()[-4000:]}")
+            raise BuildError(Path(command[0]).name, report)
         said.write_text(report, encoding="utf-8")
         os.replace(said, log)
         os.replace(made, result)

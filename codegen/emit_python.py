@@ -21,6 +21,11 @@ def matmul(A, B):
 ''',
         "{} @ {}",
         "np",
+        # np.pad would fill object arrays with 64-bit zeros, which overflow beside large Python integers.
+        padding="""\
+    padded = np.zeros((*X.shape[:-2], X.shape[-2] + rows, X.shape[-1] + columns), X.dtype)
+    padded[..., : X.shape[-2], : X.shape[-1]] = X
+    return padded""",
         quotient=[
             "if C.dtype.kind == 'O':",
             f"    whole = C // {plan.divisor}",
@@ -52,14 +57,24 @@ def matmul(A, B, *, precision=jax.lax.Precision.HIGHEST):
 ''',
         "jnp.matmul({}, {}, precision=precision, preferred_element_type=accumulator)",
         "jnp",
+        padding="    return jnp.pad(X, [(0, 0)] * (X.ndim - 2) + [(0, rows), (0, columns)])",
         quotient=[f"C = C // {plan.divisor} if jnp.issubdtype(C.dtype, jnp.integer) else C / {plan.divisor}"],
         result=["C = C.astype(A.dtype)"],
     )
 
 
 def _module(
-    plan: Plan, imports: str, head: str, product: str, library: str, *, quotient: list[str], result: list[str]
+    plan: Plan,
+    imports: str,
+    head: str,
+    product: str,
+    library: str,
+    *,
+    padding: str,
+    quotient: list[str],
+    result: list[str],
 ) -> str:
+    """Assemble a module from what the libraries share and the pieces in which they differ."""
     m, k, n = plan.format
     before_a, planes_a = statements(plan.planes_a, _blocks("a", m, k), "s")
     before_b, planes_b = statements(plan.planes_b, _blocks("b", k, n), "t")
@@ -107,7 +122,7 @@ def pad(X, rows, columns):
     """X with rows and columns of zeros appended."""
     if not rows and not columns:
         return X
-    return {library}.pad(X, [(0, 0)] * (X.ndim - 2) + [(0, rows), (0, columns)])
+{padding}
 
 
 {head}''' + "".join(f"    {line}\n" for line in body)

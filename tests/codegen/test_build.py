@@ -1,0 +1,103 @@
+import ctypes
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import time
+
+import pytest
+
+from codegen import build
+from codegen.build import BuildError, MissingCompilerError, Usage, build_c, build_cuda, cache_folder, resource_usage
+
+TEXT = "int answer(void) { return 42; }"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("SUBCUBIC_CACHE", str(tmp_path / "cache"))
+
+
+def test_a_built_library_works_and_the_second_build_is_a_cache_hit():
+    first = build_c(TEXT)
+    assert ctypes.CDLL(str(first)).answer() == 42
+    before = first.stat().st_mtime_ns
+    time.sleep(0.01)
+    assert build_c(TEXT) == first and first.stat().st_mtime_ns == before
+    assert build_c(TEXT + "\n") != first
+    assert build_c(TEXT, flags=("-DX",)) != first
+    assert sorted(p.suffix for p in first.parent.iterdir()) == [".log"] * 3 + [".so"] * 3
+
+
+def test_the_compilers_version_is_part_of_the_key(tmp_path, monkeypatch):
+    # A compiler that claims another version but does the same.
+    fake = tmp_path / "gcc"
+    fake.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo other && exit\nexec {shutil.which("gcc")} "$@"\n')
+    fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
+    real = build_c(TEXT)
+    monkeypatch.setenv("CC", str(fake))
+    assert build_c(TEXT).name != real.name
+
+
+def test_two_builders_at_once_end_with_one_whole_file(tmp_path):
+    code = f"from codegen.build import build_c; print(build_c({TEXT!r}))"
+    jobs = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=os.environ | _path())
+        for _ in range(2)
+    ]
+    paths = {job.communicate(timeout=120)[0].strip() for job in jobs}
+    assert len(paths) == 1 and all(job.returncode == 0 for job in jobs)
+    assert ctypes.CDLL(paths.pop()).answer() == 42
+    assert not list(cache_folder().glob("build-*"))
+
+
+def _path() -> dict[str, str]:
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH", "")]))}
+
+
+def test_compile_errors_are_reported_and_leave_nothing():
+    with pytest.raises(BuildError, match="^gcc could not compile the text: source.c:1.*error: .*$") as caught:
+        build_c("int answer(void) { return }")
+    assert "int answer(void) { return }" in caught.value.log
+    assert list(cache_folder().iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["gcc", "nvcc"])
+def test_a_missing_compiler_is_one_sentence(name, monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setenv("CUDA_HOME", "/nonexistent")
+    with pytest.raises(MissingCompilerError, match=rf"^{name} was not found; install .*\$\w+ to its path$"):
+        build_c(TEXT) if name == "gcc" else build_cuda(TEXT)
+
+
+def test_wrong_arguments_are_refused():
+    with pytest.raises(ValueError, match="'hopper' is not of the form sm_90"):
+        build_cuda(TEXT, arch="hopper")
+    with pytest.raises(ValueError, match="unknown kind 'archive'"):
+        build_cuda(TEXT, kind="archive")  # type: ignore[arg-type]
+
+
+def test_cache_folder_follows_the_environment(monkeypatch, tmp_path):
+    assert cache_folder() == tmp_path / "cache"
+    monkeypatch.delenv("SUBCUBIC_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "subcubic"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert cache_folder() == tmp_path / "home" / ".cache" / "subcubic"
+
+
+def test_resource_report_is_read_per_kernel():
+    log = """\
+ptxas info    : Compiling entry function 'first' for 'sm_90'
+ptxas info    : Function properties for first
+    8 bytes stack frame, 12 bytes spill stores, 16 bytes spill loads
+ptxas info    : Used 255 registers, used 0 barriers, 8 bytes cumulative stack size
+ptxas info    : Compiling entry function 'second' for 'sm_90'
+ptxas info    : Function properties for second
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 32 registers, used 0 barriers
+"""
+    assert resource_usage(log) == [Usage("first", 255, 12, 16), Usage("second", 32, 0, 0)]
+    assert build.resource_usage("") == []

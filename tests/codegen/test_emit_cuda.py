@@ -1,0 +1,162 @@
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from catalog.known import classical, winograd
+from catalog.scheme import Format
+from codegen.build import BuildError, build_cuda, resources
+from codegen.emit import emit, emit_header
+from codegen.emit_cuda import growth
+from codegen.plan import plan
+from tests.codegen.schemes import plans
+
+PLANS = plans()
+DTYPES = [("fp16", None), ("bf16", None), ("bf16", "fp32"), ("fp32", None), ("fp64", None)]
+KERNELS = 6  # combine A, combine B, scatter; each for whole blocks and for edges
+
+
+@pytest.fixture
+def nvcc(tmp_path, monkeypatch):
+    monkeypatch.setenv("SUBCUBIC_CACHE", str(tmp_path))
+    if not (shutil.which("nvcc") or Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin", "nvcc").exists()):
+        message = "nvcc was not found; install the CUDA toolkit and put its bin folder on PATH"
+        pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
+
+
+def test_golden_winograd_fp32(golden, monkeypatch):
+    monkeypatch.setattr("codegen.emit_cuda._version", lambda: "VERSION")
+    golden(emit(PLANS["winograd"], "cuda"))
+
+
+def test_golden_rectangular_bf16(golden, monkeypatch):
+    monkeypatch.setattr("codegen.emit_cuda._version", lambda: "VERSION")
+    golden(emit(PLANS["rectangular"], "cuda", dtype="bf16", product_dtype="fp32"))
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_emitted_maps_equal_the_factor_matrices(name):
+    """Read the sums back out of the text and compare them with U, V and W."""
+    scheme = PLANS[name].scheme
+    text = emit(PLANS[name], "cuda")
+    for struct, factor in (("SideA", scheme.U), ("SideB", scheme.V)):
+        body = text.split(f"struct {struct} {{", 1)[1].split("};", 1)[0]
+        rows = [_coefficients(put, "x", len(factor)) for put in re.findall(r"put\((.*)\);", body)]
+        np.testing.assert_array_equal(np.array(rows).T, factor)
+    body = text.split("struct SideC {", 1)[1].split("};", 1)[0]
+    found = np.zeros_like(scheme.W)
+    started = set()
+    for target, start, expression in re.findall(r"y\[(\d+)\] =( y\[\1\])? (.*);", body):
+        assert bool(start) == (target in started)
+        started.add(target)
+        (column,) = set(re.findall(r"\bp(\d+)", expression))
+        found[int(target), int(column)] = _value(expression, rf"\bp{column}\b")
+    np.testing.assert_array_equal(found, scheme.W)
+    assert body.count("next();") == scheme.rank
+
+
+def _coefficients(expression: str, name: str, count: int) -> list[int]:
+    terms = re.findall(r"([+-]?) ?((?:Accumulator\(\d+\) \* )?" + name + r"\[(\d+)\])", expression)
+    row = [0] * count
+    for sign, term, index in terms:
+        row[int(index)] += _value(sign + term, rf"{name}\[{index}\]")
+    return row
+
+
+def _value(expression: str, variable: str) -> int:
+    return int(eval(re.sub(variable, "1", expression).replace("Accumulator", "")))
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+@pytest.mark.parametrize(("dtype", "product_dtype"), DTYPES)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_every_text_compiles_without_spills(nvcc, arch, dtype, product_dtype, levels):
+    text = emit(plan(winograd(), levels), "cuda", dtype=dtype, product_dtype=product_dtype)
+    usages = resources(text, arch)
+    assert len(usages) == KERNELS
+    assert {u.spill_loads + u.spill_stores for u in usages} == {0}
+    # At one level a multiprocessor must hold enough threads to keep its share of memory requests in flight.
+    assert max(u.registers for u in usages) <= (96 if levels == 1 else 232)
+
+
+@pytest.mark.parametrize("name", ["rectangular", "rational", "trivial"])
+def test_other_schemes_compile_without_spills(nvcc, name):
+    usages = resources(emit(PLANS[name], "cuda", dtype="bf16"))
+    assert len(usages) == KERNELS and {u.spill_loads + u.spill_stores for u in usages} == {0}
+
+
+def test_program_and_library_need_no_cublas_to_link(nvcc, tmp_path):
+    text = emit(PLANS["winograd"], "cuda")
+    library = build_cuda(text, flags=("-Werror", "all-warnings"))
+    needed = subprocess.run(["ldd", str(library)], capture_output=True, text=True, check=True).stdout
+    assert "cublas" not in needed
+    environment = os.environ | {"SUBCUBIC_CUBLAS": "", "CUDA_VISIBLE_DEVICES": ""}
+    program = build_cuda(text, kind="program", flags=("-Werror", "all-warnings"))
+    done = subprocess.run([str(program)], capture_output=True, text=True, env=environment)
+    # No device is visible: one sentence and code 4.
+    assert done.returncode == 4 and done.stdout == ""
+    assert done.stderr.startswith("no usable CUDA device") and done.stderr.count("\n") == 1
+
+
+def test_entry_points_are_those_of_the_header(nvcc, tmp_path):
+    header = emit_header(PLANS["winograd"])
+    name = PLANS["winograd"].name
+    library = build_cuda(emit(PLANS["winograd"], "cuda"))
+    caller = tmp_path / "caller.c"
+    calls = "".join(f"  entry[{i}] = (void *){name}_{e};\n" for i, e in enumerate(("open", "workspace", "launch")))
+    main = f"{header}\nint main(void) {{\n  void *entry[3];\n{calls}  {name}_close(NULL);\n"
+    main += (
+        f"  return entry[2] == 0 || {name}_error()[0] || {name}_workspace(0, 1, 1) || !{name}_workspace(9, 9, 9);\n}}\n"
+    )
+    caller.write_text(main)
+    command = ["gcc", "-std=c99", "-Wall", "-Werror", "-o", str(tmp_path / "caller"), str(caller), str(library)]
+    subprocess.run(command, check=True)
+    subprocess.run([str(tmp_path / "caller")], check=True)
+
+
+def test_compile_errors_are_reported(nvcc):
+    with pytest.raises(BuildError, match="nvcc could not compile the text: .*error"):
+        build_cuda("int main( {", kind="cubin")
+
+
+def test_text_is_self_contained():
+    text = emit(PLANS["winograd2"], "cuda", dtype="fp16")
+    assert not re.search(r'#include "', text) and "cublas_v2.h" not in text and "SCHEME" not in text
+
+
+def test_wide_accesses_unless_registers_forbid():
+    def widths(made, dtype):
+        return [int(w) for w in re.findall(r"kWidth[ABC] = (\d+)", emit(made, "cuda", dtype=dtype))]
+
+    assert widths(PLANS["winograd"], "bf16") == [8, 8, 8]
+    assert widths(PLANS["winograd2"], "fp32") == [4, 4, 4]
+    assert widths(PLANS["winograd2"], "fp64") == [2, 2, 2]
+    assert widths(plan(classical(Format(1, 2, 64))), "fp32") == [4, 1, 1]
+
+
+def test_growth_is_relative_to_the_standard_algorithm():
+    assert growth(plan(classical(Format(2, 3, 4)))) == pytest.approx(1)
+    assert growth(PLANS["winograd"]) == pytest.approx(17.85 / 8, abs=1e-3)
+    assert growth(PLANS["winograd2"]) == pytest.approx(growth(PLANS["winograd"]) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dtype": "int8"}, "unknown dtype 'int8'; choose one of fp16, bf16, fp32, fp64"),
+        ({"dtype": "fp32", "product_dtype": "bf16"}, "not bf16"),
+        ({"dtype": "fp64", "product_dtype": "fp32"}, "not fp32"),
+    ],
+)
+def test_wrong_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        emit(PLANS["winograd"], "cuda", **options)
+
+
+def test_too_many_blocks_are_refused():
+    with pytest.raises(ValueError, match="256 blocks, more than the 200 a fp32 CUDA thread can hold; use fewer levels"):
+        emit(plan(classical(Format(16, 16, 1))), "cuda")
