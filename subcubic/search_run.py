@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from catalog.bounds import best_known
-from catalog.scheme import Format, Ring, Scheme
 from catalog.provenance import Provenance
+from catalog.scheme import Format, Ring, Scheme
 from catalog.store import Catalog
 from catalog.transform import orient
 from search.campaign import Checkpoint, Done, Found, Progress

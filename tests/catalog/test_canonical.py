@@ -1,5 +1,4 @@
 import pytest
-from catalog_examples import RINGS, SMALL, exact_schemes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -7,6 +6,7 @@ from catalog.canonical import digest
 from catalog.known import strassen, winograd
 from catalog.scheme import Ring, Scheme
 from catalog.transform import transpose
+from tests.catalog.catalog_examples import RINGS, SMALL, exact_schemes
 
 
 @settings(**SMALL)

@@ -5,7 +5,6 @@ import zipfile
 
 import numpy as np
 import pytest
-from catalog_examples import SMALL, corrupted, exact_schemes, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from catalog.files import TEMPORARY_PREFIX
 from catalog.formats import FormatError, npz_format
 from catalog.known import strassen, winograd
 from catalog.verify import NotExactError, require_exact
+from tests.catalog.catalog_examples import SMALL, corrupted, exact_schemes, same
 
 
 @settings(**SMALL)

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 import sympy
-from catalog_examples import exact_schemes
 from hypothesis import given, settings
 
 from catalog.formulas import describe, formulas
 from catalog.known import classical, strassen
 from catalog.scheme import Format, Ring, Scheme
+from tests.catalog.catalog_examples import exact_schemes
 
 
 def test_strassen_reads_as_in_the_textbook():

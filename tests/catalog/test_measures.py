@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from catalog_examples import SMALL, exact_schemes
 from hypothesis import given, settings
 
 from catalog.known import classical, strassen, winograd
@@ -8,6 +7,7 @@ from catalog.measures import exponent, growth, planes, stability
 from catalog.sandwich import sandwich
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import kron, rotate, transpose
+from tests.catalog.catalog_examples import SMALL, exact_schemes
 
 
 def test_published_figures():

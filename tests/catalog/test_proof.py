@@ -2,7 +2,6 @@ import time
 
 import numpy as np
 import pytest
-from catalog_examples import RINGS, corrupted, exact_schemes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from catalog.sandwich import sandwich
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import kron
 from catalog.verify import first_violation
+from tests.catalog.catalog_examples import RINGS, corrupted, exact_schemes
 
 FEW = {"max_examples": 12, "deadline": None}
 

@@ -4,7 +4,6 @@ import sys
 
 import numpy as np
 import pytest
-from catalog_examples import RINGS, SMALL, corrupted, exact_schemes, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from catalog.shards import Generator
 from catalog.store import Catalog, default_path
 from catalog.transform import rotate
 from catalog.verify import NotExactError
+from tests.catalog.catalog_examples import RINGS, SMALL, corrupted, exact_schemes, same
 
 FORMULA = Provenance("formula", seed=7, options={"steps": 10}, parents=("abc",), source="test", discoverer="Strassen")
 

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from catalog_examples import RINGS, SMALL, exact_schemes, same, unimodular
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from catalog.transform import (
     transpose,
 )
 from catalog.verify import is_exact
+from tests.catalog.catalog_examples import RINGS, SMALL, exact_schemes, same, unimodular
 
 axes = st.sampled_from("mkn")
 

@@ -2,7 +2,6 @@ import time
 
 import numpy as np
 import pytest
-from catalog_examples import RINGS, SMALL, corrupted, exact_schemes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +9,7 @@ from catalog.known import classical, strassen, winograd
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import kron
 from catalog.verify import NotExactError, _safe_dtype, first_violation, is_exact, require_exact
+from tests.catalog.catalog_examples import RINGS, SMALL, corrupted, exact_schemes
 
 
 def violations_by_definition(scheme):
