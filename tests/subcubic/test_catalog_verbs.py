@@ -1,0 +1,136 @@
+import json
+
+import numpy as np
+import pytest
+
+from catalog import formats
+from catalog.known import classical, strassen, winograd
+from catalog.provenance import Provenance
+from catalog.scheme import Format, Ring, Scheme
+from catalog.store import Catalog
+from catalog.transform import extend
+
+ROW = {
+    "id",
+    "format",
+    "ring",
+    "rank",
+    "best_known",
+    "ternary",
+    "additions",
+    "additions_cse",
+    "growth",
+    "planes_a",
+    "planes_b",
+    "publications",
+    "source",
+}
+
+
+@pytest.fixture
+def stocked(home):
+    catalog = Catalog()
+    schemes = [strassen(), winograd(), strassen(Ring.F2), extend(winograd(), "n"), classical(Format(2, 2, 3))]
+    return [added.id for added in catalog.add_many((s, Provenance("test")) for s in schemes)]
+
+
+def test_list_shows_every_scheme_with_its_gap(cli, stocked):
+    rows = cli("catalog", "list", "--json").json["schemes"]
+    assert {row["id"] for row in rows} == set(stocked)
+    assert all(row.keys() >= ROW for row in rows)
+    assert [(row["rank"], row["best_known"]) for row in rows if row["format"] == "2x2x3"] == [(11, 11), (12, 11)]
+    text = cli("catalog", "list", "2x3x2").out
+    assert text.count("2x2x3") == 2 and "2x2x2" not in text
+    assert [row["ring"] for row in cli("catalog", "list", "--ring", "F2", "--json").json["schemes"]] == ["F2"]
+
+
+def test_best_takes_formats_in_any_order(cli, stocked):
+    best = cli("catalog", "best", "3x2x2", "--json").json["schemes"]
+    assert [(row["format"], row["rank"]) for row in best] == [("2x2x3", 11)]
+    assert cli("catalog", "best", "5x5x5").code == 1
+
+
+def test_show_prints_formulas_factors_and_a_picture(cli, stocked, home):
+    shown = cli("catalog", "show", stocked[0][:10], "--factors", "--plot", home / "s.png", "--json").json
+    assert (shown["rank"], shown["additions"], len(shown["U"])) == (7, 18, 4)
+    assert (home / "s.png").read_bytes().startswith(b"\x89PNG")
+    text = cli("catalog", "show", "3x2x2").out
+    assert "turned from 2x2x3 by role permutation" in text and "M11 = " in text
+    assert cli("catalog", "show", "winograd", "--json").json["additions_cse"] == 15
+
+
+def test_verify_reads_files_without_importing(cli, stocked, home):
+    wrong = winograd().W.copy()
+    wrong[2, 3] += 1
+    formats.write(Scheme(Format(2, 2, 2), Ring.Z, winograd().U, winograd().V, wrong), home / "wrong.json")
+    done = cli("catalog", "verify", home / "wrong.json", "--symbolic", "--json")
+    assert done.code == 3
+    assert done.json["exact"] is False and done.json["symbolic"] is False
+    assert "coefficient of a[" in done.json["first_violation"]
+    refused = cli("catalog", "import", home / "wrong.json")
+    assert refused.code == 3 and "not exact" in refused.err
+    assert len(Catalog().rows()) == len(stocked)
+    assert cli("export", home / "wrong.json").code == 3
+
+
+@pytest.mark.parametrize("suffix", ["json", "npz"])
+def test_export_and_import_round_trip(cli, stocked, home, suffix, monkeypatch):
+    path = home / f"scheme.{suffix}"
+    assert cli("catalog", "export", stocked[0], "-o", path).code == 0
+    assert cli("catalog", "import", path, "--json").json["imported"][0]["status"] == "duplicate"
+    monkeypatch.setenv("SUBCUBIC_CATALOG", str(home / "second"))
+    imported = cli("catalog", "import", path, "--json").json["imported"][0]
+    assert (imported["status"], imported["id"]) == ("new", stocked[0])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[1, 2]", b'{"format": "2x2x2"}', b"PK\x03\x04 not really", b"\x00" * 100, b'{"U": [[1e400]]}'],
+)
+def test_corrupt_files_are_refused_by_name(cli, stocked, home, content):
+    path = home / "broken.json"
+    path.write_bytes(content)
+    for command in (("catalog", "import", path), ("catalog", "verify", path), ("export", path)):
+        done = cli(*command)
+        assert done.code == 1
+        assert "broken.json" in done.err and len(done.err.strip().splitlines()) == 1
+    assert len(Catalog().rows()) == len(stocked)
+
+
+def test_pickles_are_never_loaded(cli, home):
+    path = home / "evil.npz"
+    np.savez(path, U=np.array([{"a": 1}], dtype=object))
+    assert cli("catalog", "import", path).code == 1
+
+
+def test_unknown_and_ambiguous_references(cli, stocked):
+    assert cli("catalog", "show", "ffff0000ffff").code == 1
+    assert cli("catalog", "show", "").code == 1
+    assert cli("catalog", "show", "2x2").code == 2
+    assert "search 4x4x4" in cli("catalog", "show", "4x4x4").err
+    assert cli("catalog", "export", "winograd", "-o", "scheme.txt").code == 2
+
+
+def test_fsck_names_a_flipped_bit(cli, stocked):
+    assert cli("catalog", "fsck").code == 0
+    shard = next((Catalog().path / "shards").glob("*.h5"))
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 2] ^= 1
+    shard.chmod(0o644)
+    shard.write_bytes(data)
+    done = cli("catalog", "fsck", "--json")
+    assert done.code == 1
+    assert shard.name in done.json["bad"][0]["path"]
+
+
+def test_an_unwritable_place_is_one_sentence(cli, home):
+    (home / "catalog").write_text("a file where the folder should be")
+    done = cli("search", "2x2x2", "--ring", "F2")
+    assert done.code == 1 and len([li for li in done.err.splitlines() if li.startswith("subcubic:")]) == 1
+    assert str(home / "catalog") in done.err
+
+
+def test_json_errors_are_documents_too(cli):
+    done = cli("catalog", "show", "beef", "--json")
+    assert done.code == 1
+    assert json.loads(done.out)["exit_code"] == 1

@@ -1,0 +1,108 @@
+import json
+
+import pytest
+
+from catalog.store import Catalog
+
+KEYS = {
+    "schema_version",
+    "status",
+    "format",
+    "ring",
+    "rank",
+    "best_known",
+    "id",
+    "seconds",
+    "steps",
+    "seed",
+    "verified",
+    "run",
+    "compile_seconds",
+    "ids",
+}
+
+
+@pytest.mark.parametrize(("ring", "rank"), [("F2", 7), ("ZT", 7), ("Z", 7), ("Q", 7), ("F3", 7)])
+def test_search_finds_proves_and_stores(cli, ring, rank):
+    done = cli("search", "2x2x2", "--ring", ring, "--seed", 1, "--budget", "30s", "--json")
+    assert done.code == 0, done.err
+    assert done.json.keys() >= KEYS
+    assert (done.json["status"], done.json["rank"], done.json["verified"]) == ("found", rank, True)
+    assert done.json["id"] in [row.id for row in Catalog().rows()]
+    assert cli("catalog", "verify", done.json["id"][:12], "--symbolic").code == 0
+
+
+def test_blas_letters_are_read_by_name(cli):
+    done = cli("search", "--m", 2, "--n", 3, "--k", 1, "--budget", "5s")
+    assert "search 2x1x3 (A 2x1 . B 1x3)" in done.err
+    assert done.code == 0  # the standard algorithm has the known rank
+
+
+@pytest.mark.parametrize("method", ["flips", "mcts"])
+def test_with_steps_the_seed_decides_alone(cli, method):
+    found = [
+        cli("search", "2x2x3", "--method", method, "--steps", 2_000_000, "--seed", 5, "--workers", w, "--json").json
+        for w in (1, 2, 3)
+    ]
+    assert len({(run["rank"], run["id"], run["steps"]) for run in found}) == 1
+    assert found[0]["rank"] == 11
+
+
+def test_keep_gathers_distinct_schemes(cli):
+    done = cli("search", "2x2x3", "--ring", "F2", "--keep", 12, "--seed", 1, "--json").json
+    assert len(set(done["ids"])) == len(done["ids"]) >= 12
+    assert {row.rank for row in Catalog().rows()} == {11}
+
+
+def test_a_missed_target_is_exit_code_5_and_can_be_resumed(cli, home):
+    first = cli("search", "3x3x3", "--ring", "F2", "--target", 22, "--steps", 400_000, "--seed", 2, "--json")
+    assert first.code == 5 and first.json["status"] == "budget"
+    listed = cli("runs", "list", "--json").json["runs"]
+    assert [run["run"] for run in listed] == [first.json["run"]]
+    on = cli("runs", "resume", first.json["run"], "--steps", 1_200_000, "--json")
+    assert on.code == 5 and on.json["steps"] >= 1_200_000
+    whole = cli("search", "3x3x3", "--ring", "F2", "--target", 22, "--steps", 1_200_000, "--seed", 2, "--json")
+    assert (whole.json["rank"], whole.json["steps"]) == (on.json["rank"], on.json["steps"])
+    lines = (home / "runs" / first.json["run"] / "progress.jsonl").read_text().splitlines()
+    assert first.json["id"] in [json.loads(line).get("stored") for line in lines]
+
+
+def test_a_search_can_start_from_a_stored_scheme(cli):
+    first = cli("search", "2x2x2", "--ring", "F2", "--seed", 1, "--json").json
+    done = cli("search", "2x2x3", "--ring", "F2", "--from", first["id"], "--seed", 1, "--json")
+    assert done.code == 0 and done.json["rank"] == 11
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["3x4"], 2, "'3x4' is not of the form MxKxN"),
+        (["0x2x2"], 2, "m=0"),
+        (["2x2x2", "--m", "2"], 2, "not both"),
+        (["--m", "2", "--n", "2"], 2, "all of --m --n --k"),
+        (["2x2x2", "--target", "-3"], 2, "target rank -3 must be at least 1"),
+        (["2x2x2", "--target", "6"], 2, "impossible"),
+        (["2x2x2", "--ring", "F5"], 2, "unknown ring 'F5'"),
+        (["2x2x2", "--budget", "soon"], 2, "budget 'soon'"),
+        (["2x2x2", "--budget", "-1s"], 2, "budget '-1s'"),
+        (["2x2x2", "--steps", "0"], 2, "--steps 0"),
+        (["2x2x2", "--workers", "0"], 2, "0"),
+        (["2x2x2", "--method", "magic"], 2, "magic"),
+        (["2x2x2", "--device", "gpu"], 4, "GPU"),
+        (["9x9x9", "--ring", "F2"], 1, "at most 64"),
+        (["2x2x2", "--ring", "ZT", "--method", "mcts"], 1, "F2"),
+        (["2x2x2", "--from", "beef"], 1, "'beef'"),
+    ],
+)
+def test_bad_input_is_one_sentence(cli, arguments, code, says):
+    done = cli("search", *arguments)
+    assert done.code == code
+    assert says in done.err.replace("\n", " ")
+    assert Catalog().rows() == []
+
+
+def test_runs_stop_and_resume_refuse_what_makes_no_sense(cli):
+    done = cli("search", "2x2x2", "--ring", "F2", "--json").json
+    assert cli("runs", "stop", done["run"]).code == 1
+    assert cli("runs", "stop", "nope").code == 1
+    assert cli("runs", "resume", "nope").code == 1
