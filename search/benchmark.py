@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import statistics
 import time
@@ -13,7 +12,7 @@ from typing import Any, Literal
 from catalog.known import classical
 from catalog.scheme import Format, Ring
 from search.blocks import Policy, advance, begin
-from search.campaign import Config, compile_kernel, run
+from search.campaign import Config, compile_kernel, cores, run
 from search.counters import FLIPS
 from search.events import Done
 
@@ -100,7 +99,7 @@ def time_to_target(
         "max_s": seconds[-1] if seconds else None,
         "budget_s": budget_s,
         "median_steps": statistics.median(event.steps for event in done) if done else None,
-        "cores": workers or len(os.sched_getaffinity(0)),
+        "cores": workers or cores(),
         "device": processor(),
     }
 

@@ -85,6 +85,11 @@ class Config:
         return Ring.F2 if self.ring == "F2" else Ring.Z
 
 
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def compile_kernel(ring: Ring) -> float:
     """Compile the kernel of a ring, or load it from its cache; the seconds that took."""
     begun = time.perf_counter()
@@ -146,7 +151,7 @@ class _Run:
         standing = [lowest(walk) for walk in self.top.walks if walk.counters[BEST] == totals.rank]
         yield self._found(standing[0] if standing else ladder.pooled(self.top, config.scheme_ring, 0))
         exhausted = False
-        with ThreadPoolExecutor(config.workers or len(os.sched_getaffinity(0))) as pool:
+        with ThreadPoolExecutor(config.workers or cores()) as pool:
             while totals.rank > config.target and not self._over() and not exhausted:
                 if not any(rung.owed.any() for rung in self.rungs):
                     self._owe()
