@@ -108,7 +108,7 @@ def _version() -> str:
     try:
         return version("subcubic")
     except PackageNotFoundError:
-        return "(not installed)"
+        return "of an unknown version"
 
 
 def _constants(plan: Plan, dtype: str, product_dtype: str, widths: dict[str, int]) -> str:
@@ -142,12 +142,15 @@ constexpr bool kExactIntegers = {str(_exact(plan, dtype, product_dtype)).lower()
 
 
 def _exact(plan: Plan, dtype: str, product_dtype: str) -> bool:
-    """Whether the self-test's integer cases (entries up to 2, inner size up to 32) stay exact in every type."""
+    """Whether the self-test's integer cases stay exact in every type: entries up to 2, inner size up to 32.
+
+    |alpha A B + beta C| is at most 2 * 4 * 23 + 2 there, or 4 * 32.
+    """
     peak_a, peak_b, peak_c = (
         int(np.abs(factor).sum(axis=axis).max()) for factor, axis in zip(plan.scheme.factors, (0, 0, 1), strict=True)
     )
     product = 4 * peak_a * peak_b * (-(-32 // plan.format.k))
-    largest = {"planes": 2 * max(peak_a, peak_b), "products": product, "output": 2 * 4 * 32 + 2}
+    largest = {"planes": 2 * max(peak_a, peak_b), "products": product, "output": 2 * 4 * 23 + 2}
     limits = {name: 1 << STORAGE[t].significand for name, t in (("planes", dtype), ("products", product_dtype))}
     limits["output"] = limits["planes"]
     accumulator = 1 << STORAGE["fp64" if dtype == "fp64" else "fp32"].significand

@@ -73,6 +73,23 @@ Status run_scatter(cudaStream_t stream, const Product* products, int64_t block_r
   return checked(cudaGetLastError(), "the scatter kernel");
 }
 
+// Loads every kernel now: modules load lazily, which must not happen while a graph is being captured. It also shows
+// at once that the file was built for another architecture.
+Status load_kernels() {
+  const void* kernels[] = {
+      reinterpret_cast<const void*>(combine<SideA, kWidthA, true>),
+      reinterpret_cast<const void*>(combine<SideA, kWidthA, false>),
+      reinterpret_cast<const void*>(combine<SideB, kWidthB, true>),
+      reinterpret_cast<const void*>(combine<SideB, kWidthB, false>),
+      reinterpret_cast<const void*>(scatter<SideC, kWidthC, true>),
+      reinterpret_cast<const void*>(scatter<SideC, kWidthC, false>),
+  };
+  cudaFuncAttributes attributes;
+  for (const void* kernel : kernels)
+    if (Status status = checked(cudaFuncGetAttributes(&attributes, kernel), "loading the kernels")) return status;
+  return kDone;
+}
+
 }  // namespace
 
 extern "C" {
@@ -94,11 +111,11 @@ int SCHEME_open(void** handle, SCHEME_gemm product, void* context) {
     return report(kMissing, "no usable CUDA device: %s", cudaGetErrorString(code));
   Handle* opened = new (std::nothrow) Handle{product, context, {}};
   if (!opened) return report(kFailed, "out of host memory");
-  if (!product) {
-    if (Status status = open_library(opened->library)) {
-      SCHEME_close(opened);
-      return status;
-    }
+  Status status = load_kernels();
+  if (!status && !product) status = open_library(opened->library);
+  if (status) {
+    SCHEME_close(opened);
+    return status;
   }
   *handle = opened;
   return kDone;
@@ -130,8 +147,7 @@ int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, d
   Product* products = reinterpret_cast<Product*>(base + layout.products);
   const int64_t m = layout.M, n = layout.N, k = layout.K;
 
-  Status status =
-      run_combine<SideA, kWidthA>(queue, static_cast<const Input*>(A), lda, M, K, planes_a, m, k);
+  Status status = run_combine<SideA, kWidthA>(queue, static_cast<const Input*>(A), lda, M, K, planes_a, m, k);
   if (!status) status = run_combine<SideB, kWidthB>(queue, static_cast<const Input*>(B), ldb, K, N, planes_b, k, n);
   if (status) return status;
   if (opened->product) {

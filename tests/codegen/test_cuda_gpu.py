@@ -138,13 +138,15 @@ def check(kernel: Kernel, shape, gap, alpha, beta, integers=False, unit=None) ->
 def test_kernel_agrees_with_fp64(name, dtype, product_dtype):
     if name == "rational2" and dtype == "fp16":
         pytest.skip("coefficients up to 81 a side leave the range of fp16")
+    if name == "rectangular2" and dtype == "fp64":
+        pytest.skip("144 blocks of B are more than a thread holds in fp64")
     kernel = load(PLANS[name], dtype, product_dtype)
     for shape, gap, (alpha, beta) in itertools.product(SIZES, (0, 3, 8), ((1, 0), (-0.5, 2))):
         check(kernel, shape, gap, alpha, beta)
     kernel.call("close", kernel.handle)
 
 
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("name", [name for name in PLANS if name != "rectangular2"])
 def test_integers_are_exact_in_fp64(name):
     kernel = load(PLANS[name], "fp64")
     for shape, gap in itertools.product(SIZES, (0, 3)):
