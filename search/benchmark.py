@@ -6,15 +6,19 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from catalog.known import classical
 from catalog.scheme import Format, Ring
+from catalog.verify import is_exact
 from search.blocks import Policy, advance, begin
-from search.campaign import Config, compile_kernel, cores, run
+from search.campaign import compile_kernel, cores
 from search.counters import FLIPS
-from search.events import Done
+from search.events import Done, Found
+from search.find import Query, find
+from search.lifting import lift
 
 Row = dict[str, Any]
 
@@ -64,42 +68,70 @@ def flip_rate(
     }
 
 
-def time_to_target(
-    format: Format,
-    ring: Literal["F2", "ZT"],
-    rank: int,
-    seeds: Sequence[int],
-    budget_s: float,
-    workers: int | None = None,
-    should_stop: Callable[[], bool] = lambda: False,
-) -> Row:
-    """Wall time of campaigns until a rank is reached, one for every seed.
+def time_to_target(query: Query, seeds: Sequence[int], should_stop: Callable[[], bool] = lambda: False) -> Row:
+    """Wall time of searches until a rank is reached, one for every seed.
 
     A seed that misses counts with the time it took, so the quantiles are lower bounds when ``hits`` is below
     ``seeds``. After ``should_stop`` the seeds done so far are reported.
+
+    Args:
+        query: what to search; ``budget_s`` is the time after which a seed counts as a miss, its seed is replaced.
+        seeds: of the searches.
+        should_stop: asked between blocks.
     """
     done: list[Done] = []
     for seed in seeds:
-        config = Config(format, ring, rank, budget_s=budget_s, seed=seed, workers=workers)
-        last = [event for event in run(config, should_stop=should_stop) if isinstance(event, Done)][0]
+        events = find(replace(query, seed=seed), should_stop=should_stop)
+        last = [event for event in events if isinstance(event, Done)][0]
         if last.status == "interrupted":
             break
         done.append(last)
     seconds = sorted(event.seconds for event in done)
     return {
         "kind": "time_to_target",
-        "engine": "flips numba",
-        "ring": ring,
-        "format": str(format),
-        "rank": rank,
+        "engine": "mcts numba" if query.method == "mcts" else "flips numba",
+        "ring": query.ring,
+        "format": str(query.format),
+        "rank": query.target,
         "seeds": len(done),
         "hits": sum(event.status == "found" for event in done),
         "median_s": statistics.median(seconds) if seconds else None,
         "p90_s": seconds[-(-9 * len(seconds) // 10) - 1] if seconds else None,
         "max_s": seconds[-1] if seconds else None,
-        "budget_s": budget_s,
+        "budget_s": query.budget_s,
         "median_steps": statistics.median(event.steps for event in done) if done else None,
-        "cores": workers or cores(),
+        "cores": 1 if query.method == "mcts" else query.workers or cores(),
+        "device": processor(),
+    }
+
+
+def lift_share(format: Format, rank: int, count: int, seed: int, budget_s: float) -> Row:
+    """How many of ``count`` distinct F2 schemes of a rank lift to exact schemes over Z, and how many to ternary ones.
+
+    Args:
+        format: the sizes.
+        rank: of the schemes, which walks have to find first.
+        count: schemes wanted; fewer when the walks need longer.
+        seed: of the walks and the lifts.
+        budget_s: seconds for the walks.
+    """
+    query = Query(format, "F2", rank, keep=count, seed=seed, budget_s=budget_s)
+    schemes = [e.scheme for e in find(query) if isinstance(e, Found) and e.rank <= rank][:count]
+    begun = time.process_time()
+    lifted = [lift(scheme, seed=seed) for scheme in schemes]
+    seconds = (time.process_time() - begun) / max(1, len(schemes))
+    exact = [scheme for scheme in lifted if scheme is not None and is_exact(scheme)]
+    return {
+        "kind": "lift",
+        "engine": "hensel numpy",
+        "ring": "Z",
+        "format": str(format),
+        "rank": rank,
+        "schemes": len(schemes),
+        "exact": len(exact),
+        "ternary": sum(scheme.is_ternary for scheme in exact),
+        "seconds_per_scheme": seconds,
+        "timer": "process processor time",
         "device": processor(),
     }
 

@@ -14,7 +14,8 @@ from typing import Literal
 from catalog.known import strassen
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import reduce_mod
-from search.campaign import Checkpoint, Config, Done, Event, Found, Progress, run
+from search.campaign import Config, run
+from search.events import Checkpoint, Done, Event, Found, Progress
 from search.checkpoint import State
 
 WalkRing = Literal["F2", "ZT"]

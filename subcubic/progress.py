@@ -6,7 +6,7 @@ import sys
 import time
 from types import TracebackType
 
-from search.campaign import Progress
+from search.events import Progress
 
 _EVERY_S = {True: 0.2, False: 10.0}
 

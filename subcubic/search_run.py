@@ -15,7 +15,7 @@ from catalog.provenance import Provenance
 from catalog.scheme import Format, Ring, Scheme
 from catalog.store import Catalog
 from catalog.transform import orient
-from search.campaign import Checkpoint, Done, Found, Progress
+from search.events import Checkpoint, Done, Found, Progress
 from search.find import Query, find
 from subcubic.output import note
 from subcubic.progress import Display

@@ -3,7 +3,8 @@
 import pytest
 
 from catalog.scheme import Format
-from search.benchmark import flip_rate, time_to_target
+from search.benchmark import flip_rate, lift_share, time_to_target
+from search.find import Query
 
 
 @pytest.mark.parametrize("ring", ["F2", "ZT"])
@@ -15,13 +16,24 @@ def test_a_rate_counts_flips_of_one_core(ring):
 
 
 def test_time_to_target_counts_hits_and_misses():
-    row = time_to_target(Format(2, 2, 2), "F2", 7, seeds=range(1, 6), budget_s=5)
+    row = time_to_target(Query(Format(2, 2, 2), "F2", 7, budget_s=5), range(1, 6))
     assert (row["kind"], row["seeds"], row["hits"], row["rank"]) == ("time_to_target", 5, 5, 7)
     assert 0 < row["median_s"] <= row["p90_s"] <= row["max_s"] < 5
-    missed = time_to_target(Format(2, 2, 2), "F2", 6, seeds=[1], budget_s=0.05)
+    missed = time_to_target(Query(Format(2, 2, 2), "F2", 6, budget_s=0.05), [1])
     assert (missed["hits"], missed["seeds"]) == (0, 1) and missed["median_s"] >= 0.05
 
 
 def test_a_stopped_benchmark_reports_what_is_done():
-    row = time_to_target(Format(2, 2, 2), "F2", 6, seeds=[1, 2], budget_s=5, should_stop=lambda: True)
+    row = time_to_target(Query(Format(2, 2, 2), "F2", 6, budget_s=5), [1, 2], should_stop=lambda: True)
     assert (row["seeds"], row["hits"], row["median_s"]) == (0, 0, None)
+
+
+def test_the_tree_search_is_timed_alike():
+    row = time_to_target(Query(Format(2, 2, 2), "F2", 7, method="mcts", budget_s=20), [1, 2])
+    assert (row["hits"], row["engine"], row["cores"]) == (2, "mcts numba", 1)
+
+
+def test_lifts_are_counted():
+    row = lift_share(Format(2, 2, 3), 11, count=4, seed=1, budget_s=20)
+    assert (row["kind"], row["schemes"], row["exact"]) == ("lift", 4, 4)
+    assert row["ternary"] <= 4

@@ -1,0 +1,89 @@
+"""``subcubic search --benchmark``: flips per second, times to target and lifts, saved with the other results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from catalog.scheme import Format
+from search.benchmark import Row, flip_rate, lift_share, processor, time_to_target
+from search.find import Query
+from subcubic.errors import ExitCode
+from subcubic.output import note, print_json, table
+
+SEEDS = range(1, 11)
+RATE_FORMATS = ("3x3x3", "4x4x4", "5x5x5")
+# format, ring, rank, method, seconds after which a seed counts as a miss
+TARGETS = (
+    ("2x2x2", "F2", 7, "flips", 1.0),
+    ("2x2x3", "F2", 11, "flips", 1.0),
+    ("2x3x3", "F2", 15, "flips", 1.0),
+    ("3x3x3", "F2", 23, "flips", 1.0),
+    ("2x3x4", "F2", 20, "flips", 2.0),
+    ("3x3x4", "F2", 29, "flips", 15.0),
+    ("2x4x4", "F2", 26, "flips", 15.0),
+    ("4x4x4", "F2", 49, "flips", 10.0),
+    ("3x3x3", "ZT", 23, "flips", 5.0),
+    ("2x2x2", "F2", 7, "mcts", 10.0),
+    ("2x2x3", "F2", 11, "mcts", 10.0),
+)
+LIFTS = (("2x2x2", 7), ("2x2x3", 11), ("2x3x3", 15), ("3x3x3", 23))
+LIFT_COUNT, LIFT_BUDGET_S = 20, 60.0
+
+
+def run_benchmark(format: Format | None, ring: str | None, out: Path | None, as_json: bool) -> ExitCode:
+    """Measure everything, or what concerns one format and ring, and print and save the rows."""
+    from evaluate.report import document, save
+
+    rows = []
+    for row in _rows(format, ring):
+        rows.append(row)
+        note(_line(row))
+    if not rows:
+        note("nothing of the benchmark concerns this format and ring")
+    whole = document(rows, device=processor(), kind="search")
+    if out is not None:
+        note(f"saved to {save(whole, out)}")
+    if as_json:
+        print_json(whole)
+    else:
+        print(summary(rows))
+    return ExitCode.DONE
+
+
+def _rows(format: Format | None, ring: str | None) -> Iterator[Row]:
+    def wanted(name: str, over: str) -> bool:
+        return (format is None or Format.parse(name).sorted == format.sorted) and ring in (None, over)
+
+    for name in RATE_FORMATS:
+        if wanted(name, "F2"):
+            yield flip_rate(Format.parse(name), "F2")
+        if wanted(name, "ZT"):
+            yield flip_rate(Format.parse(name), "ZT")
+    for name, over, rank, method, budget in TARGETS:
+        if wanted(name, over):
+            query = Query(Format.parse(name), over, rank, method=method, budget_s=budget)  # type: ignore[arg-type]
+            yield time_to_target(query, SEEDS)
+    for name, rank in LIFTS:
+        if wanted(name, "Z"):
+            yield lift_share(Format.parse(name), rank, LIFT_COUNT, seed=1, budget_s=LIFT_BUDGET_S)
+
+
+def summary(rows: list[Row]) -> str:
+    """The rows as a table for people."""
+    heads = ("what", "engine", "format", "ring", "rank", "result")
+    return table(heads, [(r["kind"], r["engine"], r["format"], r["ring"], r.get("rank"), _result(r)) for r in rows])
+
+
+def _line(row: Row) -> str:
+    return f"{row['kind']}: {row['format']} over {row['ring']}, {_result(row)}"
+
+
+def _result(row: dict[str, Any]) -> str:
+    if row["kind"] == "rate":
+        return f"{row['per_second_per_core'] / 1e6:.1f} M accepted flips/s of one core"
+    if row["kind"] == "lift":
+        return f"{row['exact']}/{row['schemes']} exact, {row['ternary']} ternary, {row['seconds_per_scheme']:.3f} s each"
+    times = f"median {row['median_s']:.3f} s, p90 {row['p90_s']:.3f} s" if row["seeds"] else "no seed done"
+    return f"{row['hits']}/{row['seeds']} within {row['budget_s']:g} s, {times}, {row['cores']} cores"
