@@ -197,10 +197,11 @@ class _Run:
         return Found(scheme, scheme.rank, self.totals.steps, seconds, self.totals.blocks)
 
     def _owe(self) -> None:
-        """Begin a round: every walk of a rung that does not rest owes one block."""
+        """Begin a round: every walk owes one block, save those of resting rungs in most rounds."""
         self.totals.rounds += 1
         for rung in self.rungs:
-            rung.owed[:] = self._block if rung is self.top or not rung.resting else 0
+            idle = rung is not self.top and rung.resting and self.totals.rounds % ladder.REST_ROUNDS
+            rung.owed[:] = 0 if idle else self._block
 
     @property
     def _block(self) -> int:

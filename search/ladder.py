@@ -24,8 +24,10 @@ from search.counters import BEST, BEST_AT, STEPS, STUCK
 _EASY_VOLUME = 27
 _LOWER_WALKERS = 2
 _POOL = 64
-# A lower rung rests once it has walked this many steps, and this multiple of those up to its last gain, for nothing.
-_REST_STEPS, _REST_FACTOR = 30_000_000, 10
+# A lower rung rests once it has walked for nothing this many steps times the square of its volume, and this multiple
+# of the steps up to its last gain. A resting rung still walks in one round of four: 4x4x4:47 takes some 2e9 steps.
+_REST_STEPS, _REST_FACTOR = 100_000, 10
+REST_ROUNDS = 4
 
 
 @dataclass
@@ -61,7 +63,7 @@ class Rung:
     def resting(self) -> bool:
         """Whether more steps here promise little."""
         spent, gained = self.spent
-        return bool(spent - gained > max(_REST_STEPS, _REST_FACTOR * gained))
+        return bool(spent - gained > max(_REST_STEPS * self.format.volume**2, _REST_FACTOR * gained))
 
 
 def formats_below(format: Format) -> list[tuple[Format, Axis | None]]:

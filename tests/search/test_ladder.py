@@ -67,3 +67,13 @@ def test_better_schemes_climb_and_stagnant_walks_restart(ring):
     # The rung below has rank 26 or less, so that every walk above goes on from an extended scheme.
     assert {int(walk.counters[RANK]) for walk in top.walks} == {low.rank + 9} and low.rank <= 26
     assert not np.array_equal(top.walks[0].rng, top.walks[1].rng)
+
+
+def test_a_rung_rests_after_many_steps_for_nothing_and_wakes_with_a_gain():
+    low, _ = build(Format(3, 3, 4), Ring.F2, 1, default_policies(Format(3, 3, 4), 2), (), True)
+    low.spent[:] = 10**7, 10**5
+    assert not low.resting
+    low.spent[0] = 10**9
+    assert low.resting
+    low.spent[1] = 10**9
+    assert not low.resting
