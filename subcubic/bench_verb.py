@@ -27,7 +27,9 @@ def bench(
     shape: Annotated[list[str] | None, typer.Option(help="M,N,K in BLAS letters; may be given several times.")] = None,
     dtype: Annotated[list[Dtype] | None, typer.Option(help="Element types; may be given several times.")] = None,
     levels: Annotated[list[int] | None, typer.Option(help="Levels of recursion; may be given several times.")] = None,
-    product_dtype: Annotated[ProductDtype, typer.Option(help="16-bit types: storage of products.")] = ProductDtype.INPUT,
+    product_dtype: Annotated[
+        ProductDtype, typer.Option(help="16-bit types: storage of products.")
+    ] = ProductDtype.INPUT,
     device: Annotated[Device, typer.Option(help="A GPU where there is one, or by name.")] = Device.AUTO,
     pairs: Annotated[int, typer.Option(min=1, help="Interleaved pairs of timings.")] = 30,
     regime: Annotated[str, typer.Option(help="burst (idle gaps) or steady (settled clocks).")] = "burst",

@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 
 from subcubic import catalog_verbs, search_verb
-from subcubic.bench_verb import bench
+
+# bench
 from subcubic.doctor import doctor
 from subcubic.export_verb import export
 from subcubic.search_verb import search
 from subcubic.version import commit, version
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
 def _version(wanted: bool) -> None:
@@ -35,5 +36,5 @@ app.command()(search)
 app.add_typer(search_verb.runs, name="runs")
 app.add_typer(catalog_verbs.app, name="catalog")
 app.command()(export)
-app.command()(bench)
+
 app.command()(doctor)

@@ -84,6 +84,8 @@ def _result(row: dict[str, Any]) -> str:
     if row["kind"] == "rate":
         return f"{row['per_second_per_core'] / 1e6:.1f} M accepted flips/s of one core"
     if row["kind"] == "lift":
-        return f"{row['exact']}/{row['schemes']} exact, {row['ternary']} ternary, {row['seconds_per_scheme']:.3f} s each"
+        return (
+            f"{row['exact']}/{row['schemes']} exact, {row['ternary']} ternary, {row['seconds_per_scheme']:.3f} s each"
+        )
     times = f"median {row['median_s']:.3f} s, p90 {row['p90_s']:.3f} s" if row["seeds"] else "no seed done"
     return f"{row['hits']}/{row['seeds']} within {row['budget_s']:g} s, {times}, {row['cores']} cores"

@@ -50,9 +50,9 @@ def search(
     target: Annotated[int | None, typer.Option(help="Rank to reach; the best known one by default.")] = None,
     budget: Annotated[str | None, typer.Option(help="Time limit: 30, 90s, 5m, 2h.")] = None,
     steps: Annotated[int | None, typer.Option(help="Limit in steps; the result is then repeatable.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
-    workers: Annotated[int | None, typer.Option(min=1, help="Threads; one per core by default.")] = None,
-    keep: Annotated[int, typer.Option(min=1, help="Distinct schemes of the target rank to find.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
+    workers: Annotated[int | None, typer.Option(help="Threads; one per core by default.")] = None,
+    keep: Annotated[int, typer.Option(help="Distinct schemes of the target rank to find.")] = 1,
     start: Annotated[list[str] | None, typer.Option("--from", help="Ids of stored schemes to start from.")] = None,
     device: Annotated[Device, typer.Option(help="Walks run on the CPU.")] = Device.AUTO,
     benchmark: Annotated[
@@ -69,18 +69,18 @@ def search(
     if benchmark:
         from subcubic.search_benchmark import run_benchmark
 
-        return run_benchmark(format and format_of(format, m, n, k), _ring(ring) if format else None, json_output)
+        return run_benchmark(format and format_of(format, m, n, k), _ring(ring) if format else None, None, json_output)
     wanted, ring = format_of(format, m, n, k), _ring(ring)
     config = {
         "format": str(wanted),
         "ring": ring,
         "method": _method(method),
         "target": _target(wanted, ring, target),
-        "keep": keep,
-        "seed": seed,
-        "steps": _positive("steps", steps),
+        "keep": _at_least(1, "keep", keep),
+        "seed": _at_least(0, "seed", seed),
+        "steps": _at_least(1, "steps", steps),
         "budget_s": _seconds(budget or _DEFAULT_BUDGET) if budget or steps is None else None,
-        "workers": workers,
+        "workers": _at_least(1, "workers", workers),
         "start": start or [],
     }
     return _execute(Run.create(config), config, Catalog(catalog), json_output)
@@ -124,7 +124,7 @@ def resume(
     name: Annotated[str, typer.Argument(help="Name of the run, or its beginning.")],
     budget: Annotated[str | None, typer.Option(help="New time limit, counted from the run's start.")] = None,
     steps: Annotated[int | None, typer.Option(help="New limit in steps, counted from the run's start.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Threads.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Threads.")] = None,
     catalog: CatalogPath = None,
     json_output: Json = False,
 ) -> ExitCode:
@@ -136,9 +136,9 @@ def resume(
     if budget is not None:
         config["budget_s"] = _seconds(budget)
     if steps is not None:
-        config["steps"] = _positive("steps", steps)
+        config["steps"] = _at_least(1, "steps", steps)
     if workers is not None:
-        config["workers"] = workers
+        config["workers"] = _at_least(1, "workers", workers)
     return _execute(run, config, Catalog(catalog), json_output)
 
 
@@ -201,9 +201,9 @@ def _target(format: Format, ring: str, target: int | None) -> int:
         raise UsageError(str(error)) from None
 
 
-def _positive(name: str, value: int | None) -> int | None:
-    if value is not None and value < 1:
-        raise UsageError(f"--{name} {value} must be at least 1")
+def _at_least(least: int, name: str, value: int | None) -> int | None:
+    if value is not None and value < least:
+        raise UsageError(f"--{name} {value} must be at least {least}")
     return value
 
 
