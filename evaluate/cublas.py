@@ -1,0 +1,170 @@
+"""The baseline: one GEMM of cuBLAS, by ctypes, of the same dtype and accumulation as what it is compared with.
+
+cuBLAS is column-major; a row-major C = A B is its C^T = B^T A^T, so the operands swap. Values of the enumerations are
+those of cublas_api.h and library_types.h, CUDA 11 to 13.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from evaluate.device import DeviceMissingError
+
+WORKSPACE_BYTES = 32 << 20  # what the vendor recommends for Hopper, and what the emitted kernels give it
+VARIABLE = "SUBCUBIC_CUBLAS"
+_TYPES = {"fp16": 2, "bf16": 14, "fp32": 0, "fp64": 1}
+_COMPUTE_32F, _COMPUTE_64F = 68, 70
+_DEFAULT_MATH, _NO_TRANSPOSE, _DEFAULT_ALGORITHM = 0, 0, -1
+# Settings from outside that make cuBLAS compute in another precision than it is asked for.
+_OVERRIDES = ("NVIDIA_TF32_OVERRIDE", "CUBLAS_EMULATE_SINGLE_PRECISION", "CUBLAS_EMULATE_DOUBLE_PRECISION")
+
+
+class CublasError(RuntimeError):
+    """A call of cuBLAS returned a status other than success."""
+
+
+@dataclass(frozen=True)
+class Cublas:
+    """An open handle.
+
+    Attributes:
+        library: the loaded library.
+        handle: its cublasHandle_t.
+        path: where it was found, or its soname.
+        version: for example "13.1.0".
+    """
+
+    library: ctypes.CDLL
+    handle: ctypes.c_void_p
+    path: str
+    version: str
+
+    def describe(self, dtype: str) -> str:
+        """The baseline in words: library, entry point, precision in force."""
+        precision = {
+            "fp32": "true FP32: CUBLAS_COMPUTE_32F, CUBLAS_DEFAULT_MATH, TF32 off",
+            "fp64": "FP64: CUBLAS_COMPUTE_64F",
+        }.get(dtype, f"{dtype} operands and result, fp32 accumulation: CUBLAS_COMPUTE_32F")
+        set_outside = [f"{name}={os.environ[name]}" for name in _OVERRIDES if os.environ.get(name)]
+        return f"cuBLAS {self.version} cublasGemmEx, {precision}" + "".join(f", {text}" for text in set_outside)
+
+    def gemm(self, dtype: str, m: int, n: int, k: int, a: int, b: int, c: int) -> None:
+        """Queue the row-major C = A B on the handle's stream.
+
+        Args:
+            dtype: type of all three matrices; sums are fp32, for fp64 fp64.
+            m: rows of A and C.
+            n: columns of B and C.
+            k: columns of A, rows of B.
+            a: device address of A, leading dimension k.
+            b: device address of B, leading dimension n.
+            c: device address of C, leading dimension n.
+
+        Raises:
+            CublasError: cuBLAS refuses the call.
+        """
+        double = dtype == "fp64"
+        scalar = ctypes.c_double if double else ctypes.c_float
+        one, zero = ctypes.byref(scalar(1)), ctypes.byref(scalar(0))
+        kind, compute = _TYPES[dtype], _COMPUTE_64F if double else _COMPUTE_32F
+        plain = _NO_TRANSPOSE
+        _call(
+            self.library.cublasGemmEx,
+            *(self.handle, plain, plain, n, m, k, one, b, kind, n, a, kind, k, zero, c, kind, n),
+            *(compute, _DEFAULT_ALGORITHM),
+        )
+
+
+@contextmanager
+def open_cublas(xp: Any) -> Iterator[Cublas]:
+    """A handle on CuPy's current stream with a workspace of its own, closed on leaving.
+
+    Raises:
+        DeviceMissingError: no cuBLAS on this machine.
+        CublasError: it cannot be initialised.
+    """
+    library, path = load()
+    handle = ctypes.c_void_p()
+    _call(library.cublasCreate_v2, ctypes.byref(handle))
+    try:
+        workspace = xp.empty(WORKSPACE_BYTES, dtype=xp.uint8)
+        # Setting the stream resets the workspace, so it comes first.
+        _call(library.cublasSetStream_v2, handle, xp.cuda.get_current_stream().ptr)
+        _call(library.cublasSetWorkspace_v2, handle, workspace.data.ptr, WORKSPACE_BYTES)
+        _call(library.cublasSetMathMode, handle, _DEFAULT_MATH)
+        number = ctypes.c_int()
+        _call(library.cublasGetVersion_v2, handle, ctypes.byref(number))
+        yield Cublas(library, handle, path, version_text(number.value))
+        xp.cuda.get_current_stream().synchronize()
+    finally:
+        library.cublasDestroy_v2(handle)
+
+
+def load() -> tuple[ctypes.CDLL, str]:
+    """The library and where it was found; also exports that to $SUBCUBIC_CUBLAS, which the emitted kernels read.
+
+    Raises:
+        DeviceMissingError: it is nowhere.
+    """
+    for name in candidates():
+        beside = re.sub(r"libcublas\.", "libcublasLt.", name)
+        try:
+            if "/" in name and Path(beside).exists():
+                # Not every package tells the loader that the second library lies beside the first.
+                ctypes.CDLL(beside, mode=ctypes.RTLD_GLOBAL)
+            library = _declared(ctypes.CDLL(name))
+        except (OSError, AttributeError):
+            continue
+        os.environ[VARIABLE] = name
+        return library, name
+    raise DeviceMissingError(f"no cuBLAS found: install the cuda13 or cuda12 extra, or set ${VARIABLE} to its path")
+
+
+def candidates() -> list[str]:
+    """Where cuBLAS may be: the variable, the vendor's pip packages, the loader's own search, the toolkit."""
+    own = os.environ.get(VARIABLE)
+    found = [own] if own else []
+    spec = find_spec("nvidia")
+    for root in (spec.submodule_search_locations or []) if spec else []:
+        for folder in ("cu13/lib", "cublas/lib", "cu12/lib"):
+            found += sorted(str(path) for path in Path(root, folder).glob("libcublas.so.*"))
+    found += [f"libcublas.so.{major}" for major in (13, 12, 11)]
+    toolkit = Path(os.environ.get("CUDA_HOME") or "/usr/local/cuda")
+    return found + [str(path) for path in sorted(toolkit.glob("lib64/libcublas.so.??"))]
+
+
+def version_text(number: int) -> str:
+    """130100 -> "13.1.0"; up to cuBLAS 11 and 12 the same places hold one digit more than needed."""
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+
+
+def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
+    pointer, number, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
+    signatures = {
+        "cublasCreate_v2": [pointer],
+        "cublasDestroy_v2": [pointer],
+        "cublasSetStream_v2": [pointer, pointer],
+        "cublasSetWorkspace_v2": [pointer, pointer, size],
+        "cublasSetMathMode": [pointer, number],
+        "cublasGetVersion_v2": [pointer, pointer],
+        "cublasGemmEx": [pointer, *[number] * 5, pointer, *[pointer, number, number] * 2, pointer]
+        + [pointer, number, number, number, number],
+    }
+    for name, arguments in signatures.items():
+        function = getattr(library, name)
+        function.argtypes, function.restype = arguments, number
+    return library
+
+
+def _call(function: Any, *arguments: Any) -> None:
+    status = function(*arguments)
+    if status:
+        raise CublasError(f"{function.__name__} of cuBLAS failed with status {status}")

@@ -1,0 +1,104 @@
+"""The error of a kernel without the kernel: every rounding it makes, made on the CPU.
+
+Planes are summed in fp32 and rounded to the plane type, products accumulate in fp32 and are rounded to the type in
+which they are stored, blocks of C are summed in fp32 and rounded once. Only the order of the fp32 accumulation
+differs from a GPU's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codegen.plan import Plan
+from evaluate.operands import check_choice
+
+Matrix = NDArray[np.float32]
+
+PLANE_DTYPES = ("fp16", "bf16", "fp32")
+_PEAK = 2.0**14  # planes in fp16 are scaled to this size: below overflow at 65504, far above the subnormal numbers
+
+
+def rounded(values: Matrix, dtype: str) -> Matrix:
+    """fp32 values rounded to nearest even in fp16 or bf16; fp32 returns them as they are."""
+    if dtype == "fp32":
+        return values
+    with np.errstate(over="ignore"):
+        return values.astype(_type(dtype)).astype(np.float32)
+
+
+def emulate(
+    plan: Plan,
+    a: Matrix,
+    b: Matrix,
+    dtype: str,
+    *,
+    plane_dtype: str | None = None,
+    product_dtype: str | None = None,
+) -> Matrix:
+    """C = A B as a kernel of this plan computes it.
+
+    Args:
+        plan: what to compute.
+        a: [M, K] fp32 values that ``dtype`` holds exactly.
+        b: [K, N] the same.
+        dtype: type of A, B and C: fp16, bf16 or fp32.
+        plane_dtype: type of the planes; default ``dtype``. With fp16 planes of other types, both sides are scaled by
+            powers of two, which is exact, so that no plane overflows.
+        product_dtype: type in which products are stored; default ``dtype``.
+
+    Returns:
+        [M, N] fp32 values that ``dtype`` holds exactly.
+
+    Raises:
+        ValueError: an unknown dtype, or inner sizes that differ.
+    """
+    plane_dtype, product_dtype = plane_dtype or dtype, product_dtype or dtype
+    for what, value in (("dtype", dtype), ("plane dtype", plane_dtype), ("product dtype", product_dtype)):
+        check_choice(what, value, PLANE_DTYPES)
+    if a.shape[1] != b.shape[0]:
+        raise ValueError(f"A has {a.shape[1]} columns but B has {b.shape[0]} rows")
+    m, k, n = plan.format
+    narrowing = plane_dtype == "fp16" and dtype != "fp16"
+    planes_a, scale_a = _planes(plan.planes_a.run(_blocks(a, m, k)), plane_dtype, narrowing)
+    planes_b, scale_b = _planes(plan.planes_b.run(_blocks(b, k, n)), plane_dtype, narrowing)
+    unscale = np.float32(1 / (scale_a * scale_b))
+    products = [rounded((x @ y) * unscale, product_dtype) for x, y in zip(planes_a, planes_b, strict=True)]
+    blocks = plan.outputs_c.run(products)
+    whole = np.block([[blocks[i * n + j] for j in range(n)] for i in range(m)])
+    result = whole[: a.shape[0], : b.shape[1]].astype(np.float32, copy=False)
+    return rounded(result / np.float32(plan.divisor) if plan.divisor != 1 else result, dtype)
+
+
+def emulate_baseline(a: Matrix, b: Matrix, dtype: str) -> Matrix:
+    """C = A B as a plain GEMM computes it: fp32 accumulation, one rounding."""
+    return rounded(a @ b, dtype)
+
+
+def _planes(sums: list[Matrix], dtype: str, scaled: bool) -> tuple[list[Matrix], float]:
+    """The rounded planes and the power of two they were multiplied by."""
+    scale = 1.0
+    peak = max(float(np.abs(plane).max(initial=0)) for plane in sums)
+    if scaled and 0 < peak < np.inf:
+        scale = float(2.0 ** np.floor(np.log2(_PEAK / peak)))
+    return [rounded(plane * np.float32(scale), dtype) for plane in sums], scale
+
+
+def _blocks(matrix: Matrix, rows: int, columns: int) -> list[Matrix]:
+    """Equal blocks, row-major, of the matrix padded with zeros."""
+    height, width = -(-matrix.shape[0] // rows), -(-matrix.shape[1] // columns)
+    padded = np.zeros((height * rows, width * columns), np.float32)
+    padded[: matrix.shape[0], : matrix.shape[1]] = matrix
+    return [
+        padded[i * height : (i + 1) * height, j * width : (j + 1) * width] for i in range(rows) for j in range(columns)
+    ]
+
+
+def _type(dtype: str) -> Any:
+    if dtype == "fp16":
+        return np.float16
+    import ml_dtypes
+
+    return ml_dtypes.bfloat16

@@ -1,0 +1,138 @@
+"""An emitted CUDA library, loaded by ctypes and launched on the caller's stream."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from evaluate.device import DeviceMissingError
+
+_MISSING = 4  # status of the library's functions when cuBLAS or the device is not there
+
+
+class KernelError(RuntimeError):
+    """An emitted library refused a call; the message is its own."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """An open library.
+
+    Attributes:
+        library: the loaded file.
+        name: prefix of its entry points.
+        handle: what its open function returned.
+    """
+
+    library: ctypes.CDLL
+    name: str
+    handle: ctypes.c_void_p
+
+    def workspace_bytes(self, m: int, n: int, k: int) -> int:
+        """Bytes of device memory a launch of these sizes needs.
+
+        Raises:
+            KernelError: sizes the kernel cannot take.
+        """
+        size = int(getattr(self.library, f"{self.name}_workspace")(m, n, k))
+        if not size:
+            raise KernelError(f"{self.name} cannot multiply {m} x {k} by {k} x {n}")
+        return size
+
+    def launch(
+        self,
+        stream: int,
+        sizes: tuple[int, int, int],
+        a: int,
+        b: int,
+        c: int,
+        workspace: int,
+        workspace_bytes: int,
+        *,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        leading: tuple[int, int, int] | None = None,
+    ) -> None:
+        """Queue C = alpha A B + beta C, row-major.
+
+        Args:
+            stream: cudaStream_t as an integer.
+            sizes: M, N, K; A is M x K, B is K x N.
+            a: device address of A.
+            b: device address of B.
+            c: device address of C.
+            workspace: device address, 256-byte aligned.
+            workspace_bytes: its size.
+            alpha: factor of the product.
+            beta: factor of what C holds.
+            leading: leading dimensions of A, B and C; default dense rows.
+
+        Raises:
+            KernelError: the library refuses; nothing is queued then.
+        """
+        m, n, k = sizes
+        lda, ldb, ldc = leading or (k, n, n)
+        function = getattr(self.library, f"{self.name}_launch")
+        _check(
+            self.library,
+            self.name,
+            function(
+                *(self.handle, stream, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, workspace, workspace_bytes),
+            ),
+        )
+
+
+@contextmanager
+def open_kernel(path: Path, name: str) -> Iterator[Kernel]:
+    """Load a library built from ``emit(plan, "cuda")`` and close it on leaving; products are done by cuBLAS.
+
+    Args:
+        path: the shared library.
+        name: ``plan.name``.
+
+    Raises:
+        DeviceMissingError: no usable device or no cuBLAS.
+        KernelError: the file is no such library, or it cannot be opened.
+    """
+    library = _declared(path, name)
+    handle = ctypes.c_void_p()
+    _check(library, name, getattr(library, f"{name}_open")(ctypes.byref(handle), None, None))
+    try:
+        yield Kernel(library, name, handle)
+    finally:
+        getattr(library, f"{name}_close")(handle)
+
+
+def _declared(path: Path, name: str) -> ctypes.CDLL:
+    pointer, integer, real, size = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_size_t
+    operand = [pointer, integer]
+    signatures = {
+        "open": ([pointer, pointer, pointer], ctypes.c_int),
+        "error": ([], ctypes.c_char_p),
+        "workspace": ([integer] * 3, size),
+        "launch": (
+            [pointer, pointer, *[integer] * 3, real, *operand, *operand, real, *operand, pointer, size],
+            ctypes.c_int,
+        ),
+        "close": ([pointer], None),
+    }
+    try:
+        library = ctypes.CDLL(str(path))
+        for suffix, (arguments, result) in signatures.items():
+            function = getattr(library, f"{name}_{suffix}")
+            function.argtypes, function.restype = arguments, result
+    except (OSError, AttributeError) as error:
+        raise KernelError(f"{path} is not a library of {name}: {error}") from None
+    return library
+
+
+def _check(library: ctypes.CDLL, name: str, status: int) -> None:
+    if not status:
+        return
+    message = getattr(library, f"{name}_error")().decode(errors="replace")
+    if status == _MISSING:
+        raise DeviceMissingError(message)
+    raise KernelError(f"{name}: {message}")
