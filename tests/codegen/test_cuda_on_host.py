@@ -25,7 +25,6 @@ SIZES = [(1, 1, 1), (5, 300, 3), (37, 41, 29), (64, 96, 32)]
 CASES = [
     *[(name, "fp32", "fp32") for name in PLANS],
     ("winograd2", "fp64", "fp64"),
-    ("rational", "fp64", "fp64"),
     ("winograd", "bf16", "fp32"),
     ("rectangular", "bf16", "bf16"),
 ]
@@ -37,7 +36,7 @@ def on_host(text: str, folder: Path) -> ctypes.CDLL:
     assert "<<<" not in text
     source, library = folder / "kernel.cpp", folder / "kernel.so"
     source.write_text('#include "device_on_host.h"\n' + text)
-    flags = ["-std=c++17", "-O1", "-shared", "-fPIC", f"-I{Path(__file__).parent}"]
+    flags = ["-std=c++17", "-O0", "-shared", "-fPIC", f"-I{Path(__file__).parent}"]
     subprocess.run(["g++", *flags, "-o", str(library), str(source)], check=True)
     return ctypes.CDLL(str(library))
 
