@@ -31,7 +31,7 @@ def multiply(plan, dtype, a, b, c, alpha=1, beta=0, product=None, sizes=None):
     return function(m, n, k, alpha, pointers[0], ld[0], pointers[1], ld[1], beta, pointers[2], ld[2], product, None)
 
 
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("name", ["strassen", "winograd2", "rectangular", "rational2", "trivial"])
 def test_c_twin_is_exact_on_integers(name):
     rng = np.random.default_rng(0)
     for m, k, n in SHAPES:

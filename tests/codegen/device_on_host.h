@@ -1,0 +1,61 @@
+// Enough of CUDA for a C++ compiler to run emitted kernels on the host, one thread after the other.
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __launch_bounds__(threads)
+#define __restrict__
+
+struct Dim {
+  unsigned x;
+};
+static Dim blockIdx, threadIdx;
+static const Dim blockDim = {0};
+
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+
+// Vector accesses must be aligned, as on the device.
+template <class W>
+W __ldcs(const W* from) {
+  if (reinterpret_cast<uintptr_t>(from) % sizeof(W)) abort();
+  return *from;
+}
+
+struct __nv_bfloat16 {
+  uint16_t bits;
+  __nv_bfloat16() = default;
+  explicit __nv_bfloat16(float value) {
+    uint32_t wide;
+    memcpy(&wide, &value, 4);
+    bits = value != value ? 0x7FFF : (wide + 0x7FFF + ((wide >> 16) & 1)) >> 16;
+  }
+  operator float() const {
+    const uint32_t wide = static_cast<uint32_t>(bits) << 16;
+    float value;
+    memcpy(&value, &wide, 4);
+    return value;
+  }
+};
+
+typedef int cudaError_t;
+typedef void* cudaStream_t;
+enum { cudaSuccess = 0 };
+struct cudaFuncAttributes {};
+static const char* cudaGetErrorString(cudaError_t) { return "no error"; }
+static cudaError_t cudaGetLastError() { return cudaSuccess; }
+static cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) { return cudaSuccess; }
+static cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
+
+template <class... Parameters, class... Arguments>
+void run_grid(void (*kernel)(Parameters...), unsigned blocks, int threads, Arguments... arguments) {
+  for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x)
+    for (threadIdx.x = 0; threadIdx.x < static_cast<unsigned>(threads); ++threadIdx.x) kernel(arguments...);
+}

@@ -1,0 +1,104 @@
+"""The emitted CUDA text, kernels and entry points, run on the host by a C++ compiler and a shim of CUDA.
+
+Only the launch syntax is rewritten. The products are NumPy's, so this needs neither nvcc nor a GPU.
+"""
+
+import ctypes
+import itertools
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from codegen.emit import emit
+from tests.codegen.schemes import plans
+
+PLANS = plans()
+NUMPY = {"fp32": np.float32, "fp64": np.float64, "bf16": ml_dtypes.bfloat16}
+I64, P, D, SIZE = ctypes.c_int64, ctypes.c_void_p, ctypes.c_double, ctypes.c_size_t
+GEMM = ctypes.CFUNCTYPE(ctypes.c_int, P, P, *[I64] * 4, *[P, I64, I64] * 3)
+SIZES = [(1, 1, 1), (5, 300, 3), (37, 41, 29), (64, 96, 32)]
+CASES = [
+    *[(name, "fp32", "fp32") for name in PLANS],
+    ("winograd2", "fp64", "fp64"),
+    ("winograd", "bf16", "fp32"),
+    ("rectangular", "bf16", "bf16"),
+]
+
+
+def on_host(text: str, folder: Path) -> ctypes.CDLL:
+    text = re.sub(r"#include <cuda_.*>\n", "", text.split("// A program that tests the launch", 1)[0])
+    text = re.sub(r"(\w+<[\w, ]+>)<<<(\w+), kThreads, 0, stream>>>\(", r"run_grid(\1, \2, kThreads, ", text)
+    assert "<<<" not in text
+    source, library = folder / "kernel.cpp", folder / "kernel.so"
+    source.write_text('#include "device_on_host.h"\n' + text)
+    flags = ["-std=c++17", "-O0", "-shared", "-fPIC", f"-I{Path(__file__).parent}"]
+    subprocess.run(["g++", *flags, "-o", str(library), str(source)], check=True)
+    return ctypes.CDLL(str(library))
+
+
+def aligned(count: int, dtype, offset: int = 0) -> np.ndarray:
+    """An array whose first element lies `offset` elements behind a 256-byte boundary."""
+    size = np.dtype(dtype).itemsize
+    raw = np.full(count * size + 512, 0xFF, np.uint8)
+    start = -raw.ctypes.data % 256 + offset * size
+    return raw[start : start + count * size].view(dtype)
+
+
+def matrix(values: np.ndarray, gap: int, dtype, offset: int) -> np.ndarray:
+    rows, columns = values.shape
+    storage = aligned(rows * (columns + gap), dtype, offset).reshape(rows, columns + gap)
+    storage[:, :columns] = values
+    return storage
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ was not found; install it")
+@pytest.mark.parametrize(("name", "dtype", "product_dtype"), CASES)
+def test_launch_is_exact_on_integers(name, dtype, product_dtype, tmp_path):
+    plan, kind, product_kind = PLANS[name], NUMPY[dtype], NUMPY[product_dtype]
+    library = on_host(emit(plan, "cuda", dtype=dtype, product_dtype=product_dtype), tmp_path)
+
+    @GEMM
+    def product(context, stream, count, m, n, k, a, lda, sa, b, ldb, sb, c, ldc, sc):
+        def view(pointer, rows, columns, dtype):
+            flat = (ctypes.c_char * (count * rows * columns * np.dtype(dtype).itemsize)).from_address(pointer)
+            return np.frombuffer(flat, dtype).reshape(count, rows, columns)
+
+        assert (lda, ldb, ldc, sa, sb, sc) == (k, n, n, m * k, k * n, m * n) and n % 8 == k % 8 == 0
+        left, right = view(a, m, k, kind).astype(float), view(b, k, n, kind).astype(float)
+        view(c, m, n, product_kind)[:] = (left @ right).astype(product_kind)
+        return 0
+
+    def function(entry, result, *arguments):
+        found = getattr(library, f"{plan.name}_{entry}")
+        found.restype, found.argtypes = result, arguments
+        return found
+
+    launch = function("launch", ctypes.c_int, P, P, I64, I64, I64, D, P, I64, P, I64, D, P, I64, P, SIZE)
+    workspace, handle = function("workspace", SIZE, I64, I64, I64), P()
+    function("open", ctypes.c_int, P, P, P)(ctypes.byref(handle), ctypes.cast(product, P), None)
+    rng = np.random.default_rng(0)
+    # Small enough that even 16-bit products are exact.
+    peak = 1 if dtype == "bf16" else 2
+    for (m, k, n), (gap, offset), (alpha, beta) in itertools.product(
+        SIZES, [(0, 0), (3, 0), (16, 0), (16, 1)], [(1, 0), (-2, 1)]
+    ):
+        k = min(k, 64) if dtype == "bf16" else k
+        a = matrix(rng.integers(-peak, peak + 1, (m, k)), gap, kind, offset)
+        b = matrix(rng.integers(-peak, peak + 1, (k, n)), gap, kind, offset)
+        c = matrix(rng.integers(-peak, peak + 1, (m, n)), gap, kind, offset)
+        exact = alpha * (a[:, :k].astype(float) @ b[:, :n].astype(float)) + beta * c[:, :n].astype(float)
+        if beta == 0:
+            c[:] = np.nan
+        size = workspace(m, n, k)
+        space = aligned(size, np.uint8)
+        code = launch(handle, None, m, n, k, alpha, a.ctypes.data, k + gap, b.ctypes.data, n + gap, beta, c.ctypes.data,
+                      n + gap, space.ctypes.data, size)  # fmt: skip
+        assert code == 0, function("error", ctypes.c_char_p)().decode()
+        np.testing.assert_array_equal(c[:, :n].astype(float), exact)
+        assert np.isnan(c[:, n:].astype(float)).all(), "the kernel wrote outside C"
+    function("close", None, P)(handle)
