@@ -20,7 +20,7 @@ CUDA := $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA[^:]*Version: *\([0-9]*
 GPU_EXTRA := $(if $(filter 12 13,$(CUDA)),cuda$(CUDA))
 comma := ,
 
-.PHONY: demo test fuzz lint notebooks docs clean python
+.PHONY: demo test fuzz lint notebooks results docs clean python
 
 demo: $(READY)
 	@echo "demo: $(if $(strip $(VENV)),installed into $(VENV),in the current interpreter $(PYTHON), nothing installed); $(if $(CUDA),GPU driver with CUDA $(CUDA),no GPU driver found so the CPU path runs)"
@@ -39,6 +39,9 @@ lint: $(READY_DEV)
 
 notebooks: $(READY_DEV)
 	$(PY) -m pytest -q tests/test_notebooks.py
+
+results: $(READY)
+	$(PY) -m subcubic.readme
 
 docs: $(READY_DEV)
 	$(PY) -m pydoc -w subcubic catalog search codegen evaluate

@@ -15,8 +15,8 @@ from catalog.known import strassen
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import reduce_mod
 from search.campaign import Config, run
-from search.events import Checkpoint, Done, Event, Found, Progress
 from search.checkpoint import State
+from search.events import Checkpoint, Done, Event, Found, Progress
 
 WalkRing = Literal["F2", "ZT"]
 

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from subcubic import catalog_verbs, search_verb
-
-# bench
+from subcubic.bench_verb import bench
 from subcubic.doctor import doctor
 from subcubic.export_verb import export
 from subcubic.search_verb import search
@@ -36,5 +35,6 @@ app.command()(search)
 app.add_typer(search_verb.runs, name="runs")
 app.add_typer(catalog_verbs.app, name="catalog")
 app.command()(export)
+app.command()(bench)
 
 app.command()(doctor)

@@ -76,10 +76,9 @@ def sentence(error: Exception) -> str:
 
 def exit_code(error: Exception) -> ExitCode:
     """The documented exit code of an exception."""
-    from evaluate.device import DeviceMissingError
-
     from catalog.verify import NotExactError
     from codegen.build import MissingCompilerError
+    from evaluate.device import DeviceMissingError
 
     if isinstance(error, UsageError):
         return ExitCode.USAGE

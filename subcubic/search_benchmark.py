@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from catalog.provenance import utc_now
 from catalog.scheme import Format
 from search.benchmark import Row, flip_rate, lift_share, processor, time_to_target
 from search.find import Query
-from subcubic.errors import ExitCode
+from subcubic.errors import SCHEMA_VERSION, ExitCode
 from subcubic.output import note, print_json, table
+from subcubic.version import commit
 
 SEEDS = range(1, 11)
 RATE_FORMATS = ("3x3x3", "4x4x4", "5x5x5")
@@ -30,20 +32,23 @@ TARGETS = (
 )
 LIFTS = (("2x2x2", 7), ("2x2x3", 11), ("2x3x3", 15), ("3x3x3", 23))
 LIFT_COUNT, LIFT_BUDGET_S = 20, 60.0
+# The keys that every result file has; a search has neither a GPU nor a baseline.
+_HEAD: dict[str, Any] = dict.fromkeys(("driver", "cuda", "clocks", "power", "baseline"))
+_HEAD |= {"schema_version": SCHEMA_VERSION, "timer": "see each row"}
 
 
 def run_benchmark(format: Format | None, ring: str | None, out: Path | None, as_json: bool) -> ExitCode:
     """Measure everything, or what concerns one format and ring, and print and save the rows."""
-    from evaluate.report import document, save
-
-    rows = []
+    rows: list[Row] = []
     for row in _rows(format, ring):
         rows.append(row)
         note(_line(row))
     if not rows:
         note("nothing of the benchmark concerns this format and ring")
-    whole = document(rows, device=processor(), kind="search")
+    whole = {**_HEAD, "created_utc": utc_now(), "commit": commit(), "device": processor(), "rows": rows}
     if out is not None:
+        from evaluate.report import save
+
         note(f"saved to {save(whole, out)}")
     if as_json:
         print_json(whole)
@@ -73,14 +78,15 @@ def _rows(format: Format | None, ring: str | None) -> Iterator[Row]:
 def summary(rows: list[Row]) -> str:
     """The rows as a table for people."""
     heads = ("what", "engine", "format", "ring", "rank", "result")
-    return table(heads, [(r["kind"], r["engine"], r["format"], r["ring"], r.get("rank"), _result(r)) for r in rows])
+    return table(heads, [(r["kind"], r["engine"], r["format"], r["ring"], r.get("rank"), result(r)) for r in rows])
 
 
 def _line(row: Row) -> str:
-    return f"{row['kind']}: {row['format']} over {row['ring']}, {_result(row)}"
+    return f"{row['kind']}: {row['format']} over {row['ring']}, {result(row)}"
 
 
-def _result(row: dict[str, Any]) -> str:
+def result(row: dict[str, Any]) -> str:
+    """What a row says, in one phrase."""
     if row["kind"] == "rate":
         return f"{row['per_second_per_core'] / 1e6:.1f} M accepted flips/s of one core"
     if row["kind"] == "lift":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -58,6 +59,7 @@ def search(
     benchmark: Annotated[
         bool, typer.Option("--benchmark", help="Measure flips per second and times to target.")
     ] = False,
+    out: Annotated[Path | None, typer.Option(help="With --benchmark: folder to save the document to.")] = None,
     catalog: CatalogPath = None,
     json_output: Json = False,
 ) -> ExitCode:
@@ -69,13 +71,14 @@ def search(
     if benchmark:
         from subcubic.search_benchmark import run_benchmark
 
-        return run_benchmark(format and format_of(format, m, n, k), _ring(ring) if format else None, None, json_output)
-    wanted, ring = format_of(format, m, n, k), _ring(ring)
+        wanted = format_of(format, m, n, k) if format else None
+        return run_benchmark(wanted, _ring(ring) if wanted else None, out, json_output)
+    base_case, ring = format_of(format, m, n, k), _ring(ring)
     config = {
-        "format": str(wanted),
+        "format": str(base_case),
         "ring": ring,
         "method": _method(method),
-        "target": _target(wanted, ring, target),
+        "target": _target(base_case, ring, target),
         "keep": _at_least(1, "keep", keep),
         "seed": _at_least(0, "seed", seed),
         "steps": _at_least(1, "steps", steps),

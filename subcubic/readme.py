@@ -1,0 +1,55 @@
+"""Writes the README's tables from the files in benchmarks/results: ``python -m subcubic.readme``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from subcubic.version import ROOT
+
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def render(readme: str, results: Path = RESULTS) -> str:
+    """The README's text with every table between ``<!-- NAME -->`` and ``<!-- /NAME -->`` made anew."""
+    from evaluate.report import results_table
+
+    for name, table in (("results", results_table(results)), ("search", search_table(results))):
+        before, mark, rest = readme.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition(f"<!-- /{name} -->")
+        if not (mark and end):
+            raise ValueError(
+                f"the README has no place for the table {name}; write <!-- {name} --> and <!-- /{name} -->"
+            )
+        readme = f"{before}{mark}{table}{end}{after}"
+    return readme
+
+
+def search_table(results: Path) -> str:
+    """The newest row of each search measurement as a Markdown table; "" if there is none."""
+    from evaluate.report import load
+    from subcubic.search_benchmark import result
+
+    newest = {}
+    for document in load(results):
+        for row in document["rows"]:
+            if "kind" in row:
+                newest[row["kind"], row["engine"], row["format"], row["ring"]] = document, row
+    if not newest:
+        return ""
+    lines = [["what", "engine", "format", "ring", "rank", "result", "processor"], ["---"] * 7]
+    for document, row in newest.values():
+        cells = (row["kind"], row["engine"], row["format"], row["ring"], row.get("rank", "-"), result(row))
+        lines.append([str(cell).replace("_", " ") for cell in cells] + [document["device"]])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def main() -> int:
+    """Rewrite the README in place."""
+    path = ROOT / "README.md"
+    path.write_text(render(path.read_text(encoding="utf-8")), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
