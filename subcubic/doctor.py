@@ -97,7 +97,9 @@ def _catalog(path: Path | None) -> str:
     from catalog.store import Catalog
 
     store = Catalog(path)
-    with tempfile.TemporaryFile(dir=store.path):
+    # The catalog is made by its first write; until then the nearest folder that exists has to be writable.
+    place = next(folder for folder in (store.path, *store.path.absolute().parents) if folder.exists())
+    with tempfile.TemporaryFile(dir=place):
         return f"{store.path}, {len(store.rows())} schemes, writable"
 
 

@@ -29,7 +29,8 @@ class Display:
         self.shown = now
         line = (
             f"{self.name}  rank {'-' if best is None else best} (walks {event.rank}, target {self.target})  "
-            f"{event.per_second / 1e6:.1f} M/s  {event.seconds:.0f} s, {event.since_improvement_s:.0f} s since the last gain"
+            f"{event.per_second / 1e6:.1f} M/s  {event.seconds:.0f} s, "
+            f"{event.since_improvement_s:.0f} s since the last gain"
         )
         if self.status:
             self.status.update(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
+import tomllib
 from importlib import metadata
 from pathlib import Path
 
@@ -13,7 +14,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @functools.cache
 def version() -> str:
-    """The installed version, else ``"unknown"``."""
+    """The version of this checkout, else that of the installed package, else ``"unknown"``."""
+    try:
+        return str(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"])
+    except (OSError, ValueError, KeyError):
+        pass
     try:
         return metadata.version("subcubic")
     except metadata.PackageNotFoundError:
