@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 from time import perf_counter, sleep
-from typing import Any
+from typing import Any, Literal
 
 from evaluate.timing import Launch, Measure
 
@@ -28,30 +28,35 @@ class Regime:
         idle: pause before the window.
         settle: the same launches, untimed, before the window.
         window: timed launches, together at least this long.
-        cold: whether the second-level cache is flushed before each launch, outside the timed part.
+        cache: "flushed" before each launch, outside the timed part; "rotated" through buffers that exceed it; or
+            "warm".
     """
 
     name: str
     idle: float
     settle: float
     window: float
-    cold: bool
+    cache: Literal["flushed", "rotated", "warm"]
 
     def describe(self) -> str:
         """One clause for the field ``timer`` of a document."""
         parts = [f"{self.idle:g} s idle"] if self.idle else []
         parts += [f"{self.settle:g} s of the same launches untimed"] if self.settle else []
-        cache = "L2 flushed before each launch, untimed" if self.cold else "buffers rotated beyond the cache"
+        cache = {
+            "flushed": "L2 flushed before each launch outside the timed part",
+            "rotated": "buffers rotated beyond L2",
+            "warm": "caches warm",
+        }[self.cache]
         return f"{self.name}: {', '.join(parts)}, then >= {self.window:g} s of launches, {cache}"
 
 
 GPU_REGIMES = {
-    "burst": Regime("burst", idle=0.12, settle=0.0, window=0.003, cold=True),
-    "steady": Regime("steady", idle=0.0, settle=0.1, window=0.2, cold=False),
+    "burst": Regime("burst", idle=0.12, settle=0.0, window=0.003, cache="flushed"),
+    "steady": Regime("steady", idle=0.0, settle=0.1, window=0.2, cache="rotated"),
 }
 HOST_REGIMES = {
-    "burst": Regime("burst", idle=0.005, settle=0.0, window=0.01, cold=False),
-    "steady": Regime("steady", idle=0.0, settle=0.02, window=0.1, cold=False),
+    "burst": Regime("burst", idle=0.005, settle=0.0, window=0.01, cache="warm"),
+    "steady": Regime("steady", idle=0.0, settle=0.02, window=0.1, cache="warm"),
 }
 
 
@@ -81,7 +86,7 @@ def gpu_measure(xp: Any, regime: Regime, l2_bytes: int) -> Measure:
     Args:
         xp: cupy.
         regime: how to prepare each window.
-        l2_bytes: size of the cache that ``cold`` flushes.
+        l2_bytes: size of the cache that is flushed.
     """
     flush = _flusher(xp, l2_bytes)
     known: dict[Launch, float] = {}
@@ -95,7 +100,7 @@ def gpu_measure(xp: Any, regime: Regime, l2_bytes: int) -> Measure:
             for number in range(launches_in(regime.settle, known[launch])):
                 launch(number)
         count = launches_in(regime.window, known[launch])
-        return _gpu_cold(xp, launch, count, flush) if regime.cold else _gpu_warm(xp, launch, count)
+        return _gpu_cold(xp, launch, count, flush) if regime.cache == "flushed" else _gpu_warm(xp, launch, count)
 
     return measure
 

@@ -1,0 +1,85 @@
+"""Speed and error as pictures. Needs Matplotlib (extra ``plot``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Row = Mapping[str, Any]
+# Dark to light, told apart by colour-blind readers and in grey; markers repeat the distinction.
+_COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
+_MARKERS = "osD^vP"
+
+
+def speed(rows: Sequence[Row]) -> Any:
+    """Ratio to the baseline against size, with 95 % intervals; one line per scheme, levels, dtype and path.
+
+    Returns:
+        A matplotlib Figure.
+
+    Raises:
+        ValueError: no row has a ratio.
+    """
+    timed = [row for row in rows if row.get("ratio") is not None]
+    if not timed:
+        raise ValueError("none of the rows was timed, so there is no speed to plot")
+    figure, axes = _axes("size (MNK)^(1/3)", "baseline time / time")
+    for label, line, style in _lines(timed):
+        ratios = [row["ratio"] for row in line]
+        low, high = ([abs(row[key] - row["ratio"]) for row in line] for key in ("ratio_low", "ratio_high"))
+        axes.errorbar([_size(row) for row in line], ratios, yerr=[low, high], label=label, capsize=3, **style)
+    axes.axhline(1, color="0.6", linewidth=0.8)
+    return _finished(figure, axes)
+
+
+def error(rows: Sequence[Row]) -> Any:
+    """Relative Frobenius error of scheme and baseline against size, both axes logarithmic.
+
+    Returns:
+        A matplotlib Figure.
+
+    Raises:
+        ValueError: no row has an error.
+    """
+    known = [row for row in rows if row.get("error_fro")]
+    if not known:
+        raise ValueError("none of the rows has an error, so there is nothing to plot")
+    figure, axes = _axes("size (MNK)^(1/3)", "relative Frobenius error")
+    for label, line, style in _lines(known):
+        sizes = [_size(row) for row in line]
+        axes.plot(sizes, [row["error_fro"] for row in line], label=label, **style)
+        plain = {**style, "marker": "", "linestyle": ":"}
+        axes.plot(sizes, [row["baseline_error_fro"] for row in line], label=f"{label}, baseline", **plain)
+    axes.set_yscale("log")
+    return _finished(figure, axes)
+
+
+def _axes(x: str, y: str) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set(xlabel=x, ylabel=y)
+    axes.set_xscale("log", base=2)
+    return figure, axes
+
+
+def _lines(rows: Sequence[Row]) -> list[tuple[str, list[Row], dict[str, str]]]:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        label = f"{row['format']}:{row['rank']}, {row['levels']} level{'s' if row['levels'] > 1 else ''}, "
+        groups.setdefault(f"{label}{row['dtype']} ({row['path']})", []).append(row)
+    return [
+        (label, sorted(group, key=_size), {"color": _COLOURS[i % 6], "marker": _MARKERS[i % 6], "linestyle": "-"})
+        for i, (label, group) in enumerate(groups.items())
+    ]
+
+
+def _size(row: Row) -> float:
+    return float(row["M"] * row["N"] * row["K"]) ** (1 / 3)
+
+
+def _finished(figure: Any, axes: Any) -> Any:
+    axes.grid(True, which="both", color="0.9", linewidth=0.5)
+    axes.legend(fontsize="small")
+    return figure

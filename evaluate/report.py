@@ -1,0 +1,158 @@
+"""Results as text, as the README's table, and as files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from evaluate.timing import verdict
+
+Row = Mapping[str, Any]
+
+_COLUMNS = (
+    "scheme",
+    "levels",
+    "path",
+    "dtype",
+    "M x N x K",
+    "regime",
+    "time",
+    "baseline",
+    "ratio",
+    "error",
+    "of baseline",
+)
+
+
+def table(rows: Iterable[Row]) -> list[list[str]]:
+    """A header line and one line of cells per row, for any table printer.
+
+    The ratio is baseline time over ours with its 95 % interval, marked ``=`` where the interval touches 1; the error
+    is relative Frobenius, with its factor over the baseline's; ``WRONG`` stands where the result is not rounding.
+    """
+    return [list(_COLUMNS), *(_cells(row) for row in rows)]
+
+
+def text(rows: Iterable[Row]) -> str:
+    """The table as aligned plain text."""
+    lines = table(rows)
+    widths = [max(len(line[i]) for line in lines) for i in range(len(_COLUMNS))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def save(document: Mapping[str, Any], folder: Path) -> Path:
+    """Write a document into a folder, whole or not at all; an earlier file is never overwritten.
+
+    Returns:
+        The file, named by device, date and time.
+
+    Raises:
+        OSError: the folder cannot be made or written; nothing is left behind.
+        ValueError: the document holds a NaN or an infinity.
+    """
+    written = json.dumps(document, indent=1, allow_nan=False) + "\n"
+    folder.mkdir(parents=True, exist_ok=True)
+    device = re.sub(r"[^a-z0-9]+", "-", str(document["device"]).lower()).strip("-") or "device"
+    stamp = re.sub(r"[^0-9T]", "", str(document["created_utc"]).split("+")[0])
+    handle, scratch = tempfile.mkstemp(dir=folder, prefix=".writing-", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(written)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(scratch, 0o644)
+        for number in range(10_000):
+            path = folder / f"{device}-{stamp}{f'-{number}' if number else ''}.json"
+            try:
+                os.link(scratch, path)  # unlike a rename, refuses an existing name
+            except FileExistsError:
+                continue
+            return path
+        raise FileExistsError(f"{folder} already holds 10000 results of {device} at {stamp}")
+    finally:
+        os.unlink(scratch)
+
+
+def load(folder: Path) -> list[dict[str, Any]]:
+    """All documents of a folder, oldest first.
+
+    Raises:
+        ValueError: a file is not a results document; the message names it.
+    """
+    documents = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            if not all(isinstance(row, dict) for row in document["rows"]) or "created_utc" not in document:
+                raise KeyError("rows")
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path} is not a results document ({error}); remove it or write it again") from None
+        documents.append(document)
+    return sorted(documents, key=lambda document: document["created_utc"])
+
+
+def results_table(folder: Path) -> str:
+    """The README's table in Markdown: the newest row of each device, scheme, path, shape and regime; "" if none.
+
+    Rows whose result is wrong or was never timed are left out.
+    """
+    newest: dict[tuple[Any, ...], tuple[str, Row]] = {}
+    keys = ("id", "levels", "path", "dtype", "product_dtype", "M", "N", "K", "regime", "distribution", "operands")
+    for document in load(folder):
+        for row in document["rows"]:
+            if row.get("seconds") is not None and row.get("correct") is not False:
+                newest[document["device"], *(row.get(key) for key in keys)] = document["device"], row
+    if not newest:
+        return ""
+    order = sorted(newest.values(), key=lambda entry: _order(*entry))
+    lines = [["device", *_COLUMNS], ["---"] * (len(_COLUMNS) + 1), *([name, *_cells(row)] for name, row in order)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _order(device: str, row: Row) -> tuple[Any, ...]:
+    return device, row["dtype"], row["M"] * row["N"] * row["K"], row["format"], row["rank"], row["levels"], row["path"]
+
+
+def _cells(row: Row) -> list[str]:
+    ours, theirs = row.get("error_fro"), row.get("baseline_error_fro")
+    return [
+        f"{row['format']}:{row['rank']}",
+        str(row["levels"]),
+        row["path"],
+        row["dtype"]
+        + (f" (products {row['product_dtype']})" if row.get("product_dtype") not in (None, row["dtype"]) else ""),
+        _shape(row["M"], row["N"], row["K"]),
+        row.get("regime") or "-",
+        _time(row.get("seconds")),
+        _time(row.get("baseline_seconds")),
+        _ratio(row),
+        "WRONG" if row.get("correct") is False else "-" if ours is None else f"{ours:.2e}",
+        "-" if ours is None or not theirs else f"x{ours / theirs:.2f}",
+    ]
+
+
+def _shape(m: int, n: int, k: int) -> str:
+    return f"{m}^3" if m == n == k else f"{m} x {n} x {k}"
+
+
+def _ratio(row: Row) -> str:
+    if row.get("ratio") is None:
+        return "-"
+    mark = {"no difference": " =", "not measured": " ?"}.get(verdict(row), "")
+    return f"{row['ratio']:.3f} [{row['ratio_low']:.3f}, {row['ratio_high']:.3f}]{mark}"
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    for unit, scale in (("s", 1.0), ("ms", 1e3)):
+        if seconds * scale >= 1:
+            return f"{seconds * scale:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"
