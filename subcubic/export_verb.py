@@ -82,7 +82,7 @@ def export(
     path = _destination(output, name + SUFFIX[to])
     path.write_text(text)
     if to is Target.CUDA:
-        path.with_suffix(".h").write_text(emit_header(the_plan, **options))
+        path.with_suffix(".h").write_text(emit_header(the_plan))
     if build is not None:
         _build(text, build, path.with_suffix(""))
     sha256 = hashlib.sha256(text.encode()).hexdigest()
