@@ -109,7 +109,7 @@ def play(
         raise ValueError(f"{target=} must be at least 1")
     if simulations is not None and simulations < 1:
         raise ValueError(f"{simulations=} must be at least 1")
-    if budget_s is not None and budget_s <= 0:
+    if budget_s is not None and not budget_s > 0:  # refuses NaN too
         raise ValueError(f"{budget_s=} must be positive")
     if seed < 0:
         raise ValueError(f"{seed=} must not be negative")
