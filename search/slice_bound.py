@@ -27,7 +27,10 @@ def bound(tensor: Tensor) -> int:
     """An upper bound on the rank of a tensor over F2, reached by ``complete``.
 
     Args:
-        tensor: [d0, d1, d2] bool, no size above 16.
+        tensor: [d0, d1, d2] bool.
+
+    Raises:
+        ValueError: a size is above 16.
     """
     return int(_bounds(tensor)[0].min())
 
@@ -36,10 +39,13 @@ def complete(tensor: Tensor) -> Moves:
     """Rank-one terms, as many as ``bound`` says, that sum to a tensor over F2.
 
     Args:
-        tensor: [d0, d1, d2] bool, no size above 16.
+        tensor: [d0, d1, d2] bool.
 
     Returns:
         [bound, 3] int64, bit masks u, v, w of the terms.
+
+    Raises:
+        ValueError: a size is above 16.
     """
     bounds, bases = _bounds(tensor)
     mode = int(bounds.argmin())
@@ -58,6 +64,8 @@ def complete(tensor: Tensor) -> Moves:
 
 def _bounds(tensor: Tensor) -> tuple[np.ndarray, np.ndarray]:
     largest = max(tensor.shape)
+    if largest > 16:
+        raise ValueError(f"a tensor of shape {tensor.shape} is too large for the slice-rank bound; sizes end at 16")
     bounds, bases = np.zeros(3, dtype=np.int64), np.zeros((3, largest), dtype=np.int64)
     scratch = np.zeros((largest, 1 << largest), dtype=np.uint16)
     ranks = np.zeros((3, 1 << largest), dtype=np.uint16)

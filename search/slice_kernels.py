@@ -9,30 +9,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from search.jit import compiled
+from search.compiled import kernel
 
 
-@compiled
-def _add_slice(source, sink, word):  # pragma: no cover - compiled
+@kernel
+def _add_slice(source, sink, word):
     for c in range(source.size):
         sink[c] = source[c] ^ word
 
 
-@compiled
-def _clear_row(pivot, row):  # pragma: no cover - compiled
+@kernel
+def _clear_row(pivot, row):
     for c in range(pivot.size):
         p, r = pivot[c], row[c]
         row[c] = r ^ p if (r & p & -p) != 0 else r
 
 
-@compiled
-def _count_pivots(row, ranks):  # pragma: no cover - compiled
+@kernel
+def _count_pivots(row, ranks):
     for c in range(row.size):
         ranks[c] += row[c] != 0
 
 
-@compiled
-def combination_ranks(slices, count, height, scratch, ranks):  # pragma: no cover - compiled
+@kernel
+def combination_ranks(slices, count, height, scratch, ranks):
     """Ranks over F2 of all combinations of slices.
 
     Args:
@@ -55,8 +55,8 @@ def combination_ranks(slices, count, height, scratch, ranks):  # pragma: no cove
         _count_pivots(scratch[i, :size], ranks[:size])
 
 
-@compiled
-def cheapest_basis(ranks, count, height, basis):  # pragma: no cover - compiled
+@kernel
+def cheapest_basis(ranks, count, height, basis):
     """A basis of combinations with the least sum of ranks, chosen greedily (optimal, since bases form a matroid).
 
     Args:
@@ -89,8 +89,8 @@ def cheapest_basis(ranks, count, height, basis):  # pragma: no cover - compiled
     return total
 
 
-@compiled
-def tensor_bounds(tensor, sizes, scratch, ranks, bases, bounds):  # pragma: no cover - compiled
+@kernel
+def tensor_bounds(tensor, sizes, scratch, ranks, bases, bounds):
     """The slice-rank bound of each of the three slicings of a tensor.
 
     Args:
@@ -110,8 +110,8 @@ def tensor_bounds(tensor, sizes, scratch, ranks, bases, bounds):  # pragma: no c
         start = stop
 
 
-@compiled
-def subtract_term(tensor, sizes, u, v, w):  # pragma: no cover - compiled
+@kernel
+def subtract_term(tensor, sizes, u, v, w):
     """Add the rank-one tensor u (x) v (x) w, given by bit masks, to all three slicings."""
     d0, d1, d2 = sizes[0], sizes[1], sizes[2]
     second, third = d0 * d1, d0 * d1 + d1 * d2

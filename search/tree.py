@@ -2,12 +2,14 @@
 
 After AlphaTensor (Fawzi et al., Nature 610, 2022), with its network replaced by a constructive bound: priors and
 values are lengths that can really be reached, and a position whose bound closes the game within the target ends the
-search. Each game starts in a random basis. Half of the games start at the empty board, the others replay all but a
-few terms of the shortest game so far and look for a shorter end.
+search. Each game starts in a random basis. A few long games start at the empty board; then most games are short and
+replay the shortest game so far but for a few terms that lie close together, to look for another end that is shorter
+or as long. Those small plateau moves are what reaches 2x3x3:15 and 3x3x3:23.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,15 +30,20 @@ from search.game import (
     tensor_of,
 )
 
-# Simulations of one game, and of one call of the kernel (between calls the clock and the stop flag are read).
-GAME = 320
+# A game from the empty board opens the search and then comes back once in so many games.
+_FULL_GAMES, _FULL_EVERY = 2, 100
+_FULL_SIMULATIONS, _REPLAY_SIMULATIONS = 320, 4
+# Terms that a replay leaves open.
+_OPEN_TERMS = (6, 12)
+# Between kernel calls of so many simulations the clock and the stop flag are read.
 _CHUNK = 16
+_PROGRESS_S = 0.25
 _EXPLORATION, _WIDE, _SHARPNESS = 0.5, 1.0, 4.0
 
 
 @dataclass(frozen=True)
 class Progress:
-    """State of a search after a game.
+    """State of a search, a few times a second and at its end.
 
     Attributes:
         simulations: run so far.
@@ -90,7 +97,7 @@ def play(
         should_stop: asked between short runs of simulations; true ends the search.
 
     Yields:
-        Found for every new best rank below the standard algorithm's, Progress after every game.
+        Found for every new best rank below the standard algorithm's, Progress now and then and at the end.
 
     Raises:
         ValueError: the ring is not F2, the format is too large, or a number lies outside its range.
@@ -102,6 +109,8 @@ def play(
         raise ValueError(f"{target=} must be at least 1")
     if simulations is not None and simulations < 1:
         raise ValueError(f"{simulations=} must be at least 1")
+    if budget_s is not None and not budget_s > 0:  # refuses NaN too
+        raise ValueError(f"{budget_s=} must be positive")
     if seed < 0:
         raise ValueError(f"{seed=} must not be negative")
     return _games(format, target, seed, budget_s, simulations, should_stop)
@@ -123,51 +132,74 @@ def _games(
     rng = np.random.default_rng(seed)
     sizes = factor_sizes(format)
     dimensions = np.array(sizes, dtype=np.int64)
-    tree = allocate(sizes, GAME + 1)
-    whole = opening(format)
-    best = complete(whole)
-    done, game = 0, 0
-    while True:
-        kept, open_terms = (best[:0], best) if game % 2 == 0 else _replay(best, rng)
+    tree = allocate(sizes, _FULL_SIMULATIONS + 1)
+    best = complete(opening(format))
+    done, reported = 0, 0.0
+    for game in itertools.count():
+        full = game < _FULL_GAMES or game % _FULL_EVERY == 0
+        kept, replayed = (best[:0], best) if full else _replay(best, rng)
         basis = random_basis(sizes, rng)
-        root = tensor_of(change_basis(open_terms, basis), sizes)
-        state = rng.integers(1, 1 << 63, 1).astype(np.uint64)
+        root = tensor_of(change_basis(replayed, basis), sizes)
+        packed, state = pack(root), rng.integers(1, 1 << 63, 1).astype(np.uint64)
+        aim = max(target - len(kept), 0) if full else len(replayed) - 1
+        planned = _FULL_SIMULATIONS if full else _REPLAY_SIMULATIONS
+        if simulations is not None:
+            planned = min(planned, simulations - done)
         tree.state[:] = 0
-        # Below the root only an end shorter than the known one counts; the aim is the target itself.
-        aim = max(target - len(kept), 0)
-        ended = False
-        while tree.state[4] < GAME and not ended:
-            left = GAME if simulations is None else simulations - done
-            before = int(tree.state[4])
-            packed = pack(root)
-            simulate(tree, packed, dimensions, aim, min(_CHUNK, left), state, _EXPLORATION, _WIDE, _SHARPNESS)
-            done += int(tree.state[4]) - before
-            ended = (
-                tree.state[1] <= aim
-                or done == simulations
-                or should_stop()
-                or (budget_s is not None and time.perf_counter() - started >= budget_s)
-            )
-            if tree.state[4] == before:
+        stopped = False
+        while tree.state[4] < planned and not stopped:
+            chunk = min(_CHUNK, planned - int(tree.state[4]))
+            simulate(tree, packed, dimensions, aim, chunk, state, _EXPLORATION, _WIDE, _SHARPNESS)
+            out_of_time = budget_s is not None and time.perf_counter() - started >= budget_s
+            stopped = should_stop() or out_of_time
+            if tree.state[1] <= aim:
                 break
-        if len(kept) + tree.state[1] < len(best):
+        done += int(tree.state[4])
+        if len(kept) + tree.state[1] <= len(best):
             played = tree.best_moves[: tree.state[2]].copy()
-            rest = root ^ tensor_of(played, sizes)
-            end = change_basis(np.concatenate([played, complete(rest)]), inverse_basis(basis))
-            best = np.concatenate([kept, end])
-            scheme = require_exact(scheme_of(format, best))
-            yield Found(scheme, done, time.perf_counter() - started)
-        game += 1
-        yield Progress(done, len(best), time.perf_counter() - started, compile_seconds)
-        if len(best) <= target or ended:
+            end = np.concatenate([played, complete(root ^ tensor_of(played, sizes))])
+            shorter = len(kept) + len(end) < len(best)
+            best = np.concatenate([kept, change_basis(end, inverse_basis(basis))])
+            if shorter:
+                yield Found(require_exact(scheme_of(format, best)), done, time.perf_counter() - started)
+        ended = stopped or len(best) <= target or done == simulations
+        elapsed = time.perf_counter() - started
+        if ended or elapsed >= reported + _PROGRESS_S:
+            reported = elapsed
+            yield Progress(done, len(best), elapsed, compile_seconds)
+        if ended:
             return
 
 
 def _replay(best: Moves, rng: np.random.Generator) -> tuple[Moves, Moves]:
-    """Split the shortest game into the terms replayed and the terms to be played anew, which lie close together."""
-    count = int(rng.integers(min(6, len(best)), len(best) + 1))
-    order = rng.permutation(len(best))
-    return best[order[count:]], best[order[:count]]
+    """Split the shortest game into the terms replayed and a few terms to be played anew.
+
+    The latter are gathered one by one, each time a term whose factors add least to the spans of those before.
+    """
+    low, high = _OPEN_TERMS
+    count = int(rng.integers(min(low, len(best)), min(high, len(best)) + 1))
+    rest = list(rng.permutation(best))
+    chosen = [rest.pop()]
+    spans: list[list[int]] = [[], [], []]
+    while True:
+        for span, mask in zip(spans, chosen[-1].tolist(), strict=True):
+            reduced = _reduced(mask, span)
+            if reduced:
+                span.append(reduced)
+                span.sort(reverse=True)
+        if len(chosen) == count:
+            return np.array(rest, dtype=np.int64).reshape(-1, 3), np.array(chosen)
+        growth = [
+            sum(_reduced(mask, span) != 0 for mask, span in zip(term.tolist(), spans, strict=True)) for term in rest
+        ]
+        chosen.append(rest.pop(int(np.argmin(growth))))
+
+
+def _reduced(mask: int, span: list[int]) -> int:
+    """What is left of a vector after elimination by an echelon basis in descending order."""
+    for vector in span:
+        mask = min(mask, mask ^ vector)
+    return mask
 
 
 def _compile() -> float:

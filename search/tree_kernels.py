@@ -3,6 +3,9 @@
 The tree is a set of flat arrays. Node s owns the edges s*K .. s*K + K - 1; an edge is a proposed move with its
 prior, its own estimate and what was found below it. All estimates are expected lengths of the finished game, so
 less is better.
+
+Hazard while editing: numba renews its cache of these functions when this file changes, not when ``slice_kernels``,
+whose functions are compiled into them, does.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from search.jit import compiled
+from search.compiled import kernel
 from search.slice_kernels import subtract_term, tensor_bounds
 
 # Moves proposed at a node.
@@ -79,8 +82,8 @@ def allocate(sizes: tuple[int, int, int], nodes: int) -> Tree:
     )
 
 
-@compiled
-def _random(rng):  # pragma: no cover - compiled
+@kernel
+def _random(rng):
     """The next 63 bits of a xorshift64 generator (Marsaglia 2003), [1] uint64 state."""
     x = rng[0]
     x ^= x << np.uint64(13)
@@ -90,8 +93,8 @@ def _random(rng):  # pragma: no cover - compiled
     return np.int64(x >> np.uint64(1))
 
 
-@compiled
-def _odd(x):  # pragma: no cover - compiled
+@kernel
+def _odd(x):
     x ^= x >> 8
     x ^= x >> 4
     x ^= x >> 2
@@ -99,8 +102,8 @@ def _odd(x):  # pragma: no cover - compiled
     return x & 1 == 1
 
 
-@compiled
-def _propose(tensor, sizes, rng, ranks, bases, move):  # pragma: no cover - compiled
+@kernel
+def _propose(tensor, sizes, rng, ranks, bases, move):
     """Draw a rank-one tensor that lowers the rank of some combination M of slices (Wedderburn's rank reduction).
 
     For bit vectors x, y with y^T M x = 1 the matrix M - (M x)(y^T M) has rank one less; the third factor is any
@@ -127,9 +130,9 @@ def _propose(tensor, sizes, rng, ranks, bases, move):  # pragma: no cover - comp
         return False
     for _ in range(20):
         y, x = _random(rng) % (1 << height), _random(rng) % (1 << width)
-        row_sum, column_sum = 0, 0
+        row_sum, column_sum = np.int64(0), 0
         for j in range(height):
-            row = 0
+            row = np.int64(0)
             for i in range(count):
                 if combination >> i & 1:
                     row ^= np.int64(tensor[start + i * height + j])
@@ -149,8 +152,8 @@ def _propose(tensor, sizes, rng, ranks, bases, move):  # pragma: no cover - comp
     return False
 
 
-@compiled
-def _expand(tree, node, depth, tensor, sizes, rng, wide, sharpness):  # pragma: no cover - compiled
+@kernel
+def _expand(tree, node, depth, tensor, sizes, rng, wide, sharpness):
     """Give a node its edges. Returns the node's value: the least estimate among them."""
     count, first = PROPOSALS, node * PROPOSALS
     best_length, best_count = tree.state[1], tree.state[2]
@@ -199,8 +202,8 @@ def _expand(tree, node, depth, tensor, sizes, rng, wide, sharpness):  # pragma: 
     return value
 
 
-@compiled
-def simulate(tree, root, sizes, target, simulations, rng, exploration, wide, sharpness):  # pragma: no cover - compiled
+@kernel
+def simulate(tree, root, sizes, target, simulations, rng, exploration, wide, sharpness):
     """Run PUCT simulations (Silver et al. 2017; priors and values come from the bound, not from a network).
 
     A new tree is begun when ``tree.state[4]`` is 0, else the tree is continued.

@@ -1,0 +1,55 @@
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from search.gf2 import eliminate
+
+
+def random_columns(seed: int, unknowns: int, equations: int, density: float) -> np.ndarray:
+    """Sparse matrices are rank deficient, which is the interesting case."""
+    return np.random.default_rng(seed).random((unknowns, equations)) < density
+
+
+matrices = st.builds(
+    random_columns,
+    seed=st.integers(0, 2**32),
+    unknowns=st.integers(1, 140),
+    equations=st.integers(1, 140),
+    density=st.sampled_from([0.01, 0.1, 0.5]),
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(columns=matrices, seed=st.integers(0, 2**32))
+def test_solves_what_is_solvable_with_free_unknowns_at_zero(columns, seed):
+    chosen = np.random.default_rng(seed).integers(0, 2, len(columns)).astype(bool)
+    rhs = np.logical_xor.reduce(columns[chosen], axis=0)
+    elimination = eliminate(columns)
+    solution = elimination.solve(rhs)
+    assert solution is not None
+    np.testing.assert_array_equal(np.logical_xor.reduce(columns[solution], axis=0), rhs)
+    assert set(np.flatnonzero(solution)) <= set(elimination.columns.tolist())
+
+
+@settings(max_examples=30, deadline=None)
+@given(columns=matrices, seed=st.integers(0, 2**32))
+def test_refuses_exactly_what_would_raise_the_rank(columns, seed):
+    rhs = np.random.default_rng(seed).random(columns.shape[1]) < 0.3
+    elimination = eliminate(columns)
+    grown = eliminate(np.concatenate([columns, rhs[None]])).rank
+    assert (elimination.solve(rhs) is None) == (grown == elimination.rank + 1)
+
+
+@settings(max_examples=20, deadline=None)
+@given(columns=matrices, cut=st.integers(1, 140))
+def test_earlier_columns_become_pivots_first(columns, cut):
+    pivots = eliminate(columns).columns
+    assert eliminate(columns[:cut]).rank == int((pivots < cut).sum())
+
+
+def test_rank_of_known_matrices():
+    assert eliminate(np.eye(70, dtype=bool)).rank == 70
+    assert eliminate(np.ones((70, 65), dtype=bool)).rank == 1
+    assert eliminate(np.zeros((3, 5), dtype=bool)).rank == 0
+    # Dependent over F2 although not over the rationals.
+    assert eliminate(np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]], dtype=bool)).rank == 2

@@ -1,0 +1,182 @@
+import itertools
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catalog.known import classical, strassen, winograd
+from catalog.sandwich import sandwich
+from catalog.scheme import Format, Ring, Scheme
+from catalog.transform import concatenate, extend, kron, orientations, reduce_mod
+from catalog.verify import NotExactError, first_violation, is_exact
+from search.lifting import _Problem, _reconstruct, lift, lifts_mod4
+from search.tree import Found, play
+
+BASES = [
+    strassen(Ring.F2),
+    winograd(Ring.F2),
+    classical(Format(1, 2, 3), Ring.F2),
+    classical(Format(2, 3, 4), Ring.F2),
+    extend(strassen(Ring.F2), "n"),
+    extend(extend(winograd(Ring.F2), "m"), "k"),
+    concatenate(strassen(Ring.F2), winograd(Ring.F2), "k"),
+    kron(winograd(Ring.F2), classical(Format(1, 1, 2), Ring.F2)),
+]
+
+ORDERS = list(itertools.permutations(range(3)))
+
+
+def invertible(size: int, rng: np.random.Generator) -> np.ndarray:
+    lower = np.tril(rng.integers(0, 2, (size, size)), -1) + np.eye(size, dtype=np.int64)
+    upper = np.triu(rng.integers(0, 2, (size, size)), 1) + np.eye(size, dtype=np.int64)
+    return lower[rng.permutation(size)] @ upper % 2
+
+
+def flip_walk(format: Format, target: int, seed: int, steps: int = 2_000_000) -> Scheme:
+    """A plain random walk in the flip graph with plus transitions, to have schemes without structure."""
+    rng = random.Random(seed)
+    start = classical(format, Ring.F2)
+    weights = [1 << np.arange(len(f)) for f in start.factors]
+    rows = [list(t) for t in zip(*((w @ f).tolist() for w, f in zip(weights, start.factors, strict=True)), strict=True)]
+    best, last = len(rows), 0
+    for step in range(steps):
+        if len(rows) <= target:
+            break
+        p, q = rows[rng.randrange(len(rows))], rows[rng.randrange(len(rows))]
+        x, y, z = rng.choice(ORDERS)
+        if p is q:
+            continue
+        if p[x] == q[x]:
+            p[y] ^= q[y]
+            q[z] ^= p[z]
+        elif step - last > 5_000 and len(rows) < best + 2:
+            last = step
+            rows.append([q[0], p[1] ^ q[1], p[2]])
+            p[0] ^= q[0]
+            q[2] ^= p[2]
+        else:
+            continue
+        merged: dict[tuple[int, int], list[int]] = {}
+        for row in rows:
+            key = (row[x], row[y])
+            if key in merged:
+                merged[key][z] ^= row[z]
+            else:
+                merged[key] = row
+        rows = [row for row in merged.values() if all(row)]
+        if len(rows) < best:
+            best, last = len(rows), step
+    factors = [
+        np.array([[row[mode] >> i & 1 for row in rows] for i in range(len(f))]) for mode, f in enumerate(weights)
+    ]
+    return Scheme(format, Ring.F2, *factors)
+
+
+def assert_lifts(scheme: Scheme, seed: int) -> Scheme:
+    lifted = lift(scheme, seed=seed)
+    assert lifted is not None
+    assert lifted.ring is Ring.Z
+    assert first_violation(lifted) is None
+    for factor, original in zip(lifted.factors, scheme.factors, strict=True):
+        np.testing.assert_array_equal(factor & 1, original)
+    return lifted
+
+
+@settings(max_examples=30, deadline=None)
+@given(base=st.sampled_from(BASES), turn=st.integers(0, 5), seed=st.integers(0, 2**32))
+def test_sandwiched_schemes_lift_to_z(base, turn, seed):
+    rng = np.random.default_rng(seed)
+    scheme = orientations(base)[turn]
+    scheme = sandwich(scheme, *(invertible(size, rng) for size in scheme.format))
+    assert_lifts(scheme, seed)
+
+
+@pytest.mark.parametrize(("text", "rank", "count"), [("2x2x2", 7, 20), ("2x2x3", 11, 20)])
+def test_schemes_of_a_random_walk_lift_to_z(text, rank, count):
+    for seed in range(count):
+        scheme = flip_walk(Format.parse(text), rank, seed)
+        assert scheme.rank == rank and is_exact(scheme)
+        assert_lifts(scheme, seed)
+
+
+@pytest.mark.parametrize(("text", "rank"), [("2x4x2", 14), ("3x2x3", 15)])
+def test_schemes_of_the_tree_search_lift_to_z(text, rank):
+    for seed in range(3):
+        for event in play(Format.parse(text), target=rank, seed=seed, simulations=3000):
+            if isinstance(event, Found):
+                assert_lifts(event.scheme, seed)
+
+
+def test_a_lift_is_the_same_for_the_same_seed():
+    scheme = sandwich(extend(strassen(Ring.F2), "k"), [[1, 1], [0, 1]], np.eye(3, dtype=int), [[1, 0], [1, 1]])
+    first, second = lift(scheme, seed=3), lift(scheme, seed=3)
+    assert first is not None and second is not None
+    assert all(np.array_equal(f, g) for f, g in zip(first.factors, second.factors, strict=True))
+
+
+def test_strassen_lifts_to_a_ternary_scheme():
+    assert assert_lifts(strassen(Ring.F2), 0).is_ternary
+    assert lifts_mod4(strassen(Ring.F2))
+
+
+@settings(max_examples=20, deadline=None)
+@given(numerators=st.lists(st.sampled_from([1, 3, 5, -7]), min_size=4, max_size=4), seed=st.integers(0, 2**32))
+def test_rational_schemes_are_read_from_their_residues(numerators, seed):
+    a, b, c, d = numerators
+    scheme = sandwich(strassen(Ring.Q), [[a, 2], [0, b]], [[c, 0], [4, 1]], [[1, 2 * d], [0, 1]])
+    bits = 60
+    residues = [
+        [[int(e) * pow(den, -1, 1 << bits) % (1 << bits) for e in row] for row in factor.tolist()]
+        for factor, den in zip(scheme.factors, scheme.denominators, strict=True)
+    ]
+    point = np.concatenate([np.array(r, dtype=np.int64).ravel() for r in residues])
+    found = _reconstruct(_Problem.of(reduce_mod(scheme, Ring.F2)), point, bits)
+    assert found is not None
+    assert is_exact(found)
+
+
+def alphatensor_f2(key: str) -> Scheme:
+    """A scheme of AlphaTensor's F2 file; its C is transposed."""
+    folder = os.environ.get("SUBCUBIC_TEST_DATA")
+    path = Path(folder or "") / "schemes/alphatensor/factorizations_f2.npz"
+    if not folder or not path.is_file():
+        pytest.skip("SUBCUBIC_TEST_DATA does not name a folder with alphatensor/factorizations_f2.npz")
+    with np.load(path, allow_pickle=True) as file:
+        u, v, w = (np.asarray(factor).astype(np.int64) for factor in file[key])
+    m, k, n = (int(size) for size in key.split(","))
+    w = w.reshape(n, m, -1).transpose(1, 0, 2).reshape(m * n, -1)
+    return Scheme(Format(m, k, n), Ring.F2, u, v, w)
+
+
+def test_alphatensors_47_does_not_lift():
+    scheme = alphatensor_f2("4,4,4")
+    assert scheme.rank == 47 and is_exact(scheme)
+    assert not lifts_mod4(scheme)
+    assert lift(scheme) is None
+
+
+@pytest.mark.parametrize("key", ["2,2,5", "2,3,3", "3,3,3", "3,4,5"])
+def test_alphatensors_small_schemes_lift(key):
+    assert_lifts(alphatensor_f2(key), 0)
+
+
+def test_only_exact_f2_schemes_are_accepted():
+    with pytest.raises(ValueError, match="over F2"):
+        lift(strassen())
+    with pytest.raises(ValueError, match="over F2"):
+        lifts_mod4(strassen(Ring.F3))
+    good = strassen(Ring.F2)
+    wrong = good.W.copy()
+    wrong[2, 3] ^= 1
+    with pytest.raises(NotExactError):
+        lift(Scheme(good.format, Ring.F2, good.U, good.V, wrong))
+
+
+@pytest.mark.parametrize("options", [{"attempts": 0}, {"max_bits": 1}, {"max_bits": 61}])
+def test_numbers_out_of_range_are_named(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        lift(strassen(Ring.F2), **options)
