@@ -132,7 +132,7 @@ def _compiler(name: str, remedy: str, variable: str) -> str:
     """Path of a compiler: the variable if set, else from PATH, for nvcc also the usual place of the toolkit."""
     wanted = os.environ.get(variable) or name
     found = shutil.which(wanted)
-    if not found and name == "nvcc":
+    if not found and wanted == "nvcc":
         found = shutil.which(name, path=os.path.join(os.environ.get("CUDA_HOME") or "/usr/local/cuda", "bin"))
     if not found:
         raise MissingCompilerError(f"{wanted} was not found; {remedy}, or set ${variable} to its path")

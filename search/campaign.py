@@ -22,7 +22,7 @@ from catalog.verify import require_exact
 from search import checkpoint, ladder
 from search.blocks import Policy, Walk, advance, begin, lowest, require_walkable
 from search.counters import BEST, FLIPS, STEPS, STUCK
-from search.events import Checkpoint, Done, Event, Found, Progress
+from search.events import Checkpoint, Done, Event, Found, Progress, Started
 
 # Rounds double from the first to the last length, steps per walk: small formats end in milliseconds, and a block of
 # a large one takes about a fifth of a second.
@@ -144,7 +144,7 @@ class _Run:
 
     def events(self) -> Iterator[Event]:
         config, totals = self.config, self.totals
-        compile_seconds = compile_kernel(config.scheme_ring)
+        yield Started(compile_kernel(config.scheme_ring))
         self.begun = time.monotonic() - totals.seconds - self.setup_seconds
         improved = saved = time.monotonic()
         totals.rank = totals.rank or self.top.rank
@@ -182,7 +182,7 @@ class _Run:
             if self.should_stop():
                 status = "interrupted"
             yield Checkpoint(checkpoint.save(self.rungs, totals, config.scheme_ring, config.seed))
-        yield Done(status, totals.rank, totals.steps, totals.flips, totals.seconds, compile_seconds, exhausted)
+        yield Done(status, totals.rank, totals.steps, totals.flips, totals.seconds, exhausted)
 
     def _over(self) -> bool:
         config = self.config

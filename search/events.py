@@ -10,6 +10,13 @@ from search.checkpoint import State
 
 
 @dataclass(frozen=True)
+class Started:
+    """The first event: the kernels are compiled, or loaded from their cache, and the clock starts."""
+
+    compile_seconds: float
+
+
+@dataclass(frozen=True)
 class Found:
     """A scheme of a new lowest rank, or another one of the lowest rank.
 
@@ -57,8 +64,7 @@ class Done:
     steps: int
     flips: int
     seconds: float
-    compile_seconds: float
     exhausted: bool = False
 
 
-Event = Found | Progress | Checkpoint | Done
+Event = Started | Found | Progress | Checkpoint | Done

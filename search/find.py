@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from catalog.known import strassen
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import reduce_mod
-from search.campaign import Config, run
+from search.campaign import Config, compile_kernel, run
 from search.checkpoint import State
-from search.events import Checkpoint, Done, Event, Found, Progress
+from search.events import Checkpoint, Done, Event, Found, Progress, Started
 
 WalkRing = Literal["F2", "ZT"]
 
@@ -79,10 +78,13 @@ def find(
 
 def _in_ring(query: Query, source: Iterator[Event]) -> Iterator[Event]:
     """Carry the schemes of a search over to the wanted ring and end it when enough have arrived."""
-    convert, compile_seconds = _conversion(query.ring)
-    kept, best, waiting, last = 0, query.format.volume + 1, None, Progress(0, 0, 0, 0.0, 0.0, 0.0, 0)
-    converting = 0.0
+    yield Started(_compile(query))
+    convert = _conversion(query.ring)
+    kept, best, flips, converting = 0, query.format.volume + 1, 0, 0.0
+    waiting: Found | None = None
     for event in source:
+        if isinstance(event, Started):
+            continue
         if isinstance(event, Checkpoint):
             yield event
             continue
@@ -97,19 +99,17 @@ def _in_ring(query: Query, source: Iterator[Event]) -> Iterator[Event]:
                 best = min(best, scheme.rank)
                 kept += scheme.rank <= query.target
                 yield replace(waiting, scheme=scheme, rank=scheme.rank, seconds=waiting.seconds + converting)
-            done, waiting = waiting, None
             if kept >= query.keep:
                 source.close()  # type: ignore[attr-defined]  # generators have it
-                seconds = done.seconds + converting
-                yield Done("found", best, done.steps, last.flips, seconds, compile_seconds)
+                yield Done("found", best, waiting.steps, flips, waiting.seconds + converting)
                 return
+            waiting = None
         if isinstance(event, Progress):
-            last = event
+            flips = event.flips
             yield replace(event, seconds=event.seconds + converting)
         elif isinstance(event, Done):
             status: Literal["budget", "interrupted"] = "interrupted" if event.status == "interrupted" else "budget"
-            total = event.compile_seconds + compile_seconds
-            yield replace(event, status=status, rank=best, seconds=event.seconds + converting, compile_seconds=total)
+            yield replace(event, status=status, rank=best, seconds=event.seconds + converting)
 
 
 def _walks(
@@ -137,7 +137,7 @@ def _games(query: Query, should_stop: Callable[[], bool]) -> Iterator[Event]:
 
     if query.ring == "ZT":
         raise ValueError("the tree search plays over F2; ask for --ring Z, or for ZT with --method flips")
-    seconds, simulations, compile_seconds, rank, stopped = 0.0, 0, 0.0, query.format.volume, False
+    seconds, simulations, rank, stopped = 0.0, 0, query.format.volume, False
 
     def over() -> bool:
         return (
@@ -162,26 +162,28 @@ def _games(query: Query, should_stop: Callable[[], bool]) -> Iterator[Event]:
                 rank = min(rank, event.scheme.rank)
                 yield Found(event.scheme, event.scheme.rank, simulations, seconds, seed - query.seed)
             else:
-                compile_seconds += event.compile_seconds if seed == query.seed else 0.0
                 yield Progress(rank, simulations, 0, simulations / max(seconds, 1e-9), seconds, 0.0, 1)
         stopped, seed = should_stop(), seed + 1
-    yield Done("interrupted" if stopped else "budget", rank, simulations, 0, seconds, compile_seconds)
+    yield Done("interrupted" if stopped else "budget", rank, simulations, 0, seconds)
 
 
-def _conversion(ring: str) -> tuple[Callable[[Scheme], Scheme | None], float]:
-    """How a scheme of the walks becomes one over ``ring`` (None where it does not), and the seconds to compile it."""
+def _compile(query: Query) -> float:
+    """Compile what the query needs, or load it from its cache; the seconds that took."""
+    if query.method == "mcts":
+        from search.tree import compile_kernels
+
+        return compile_kernels()
+    return compile_kernel(Ring.Z if query.ring == "ZT" else Ring.F2)
+
+
+def _conversion(ring: str) -> Callable[[Scheme], Scheme | None]:
+    """How a scheme of the walks becomes one over ``ring``; None where it does not."""
     if ring in ("F2", "ZT"):
-        return lambda scheme: scheme, 0.0
+        return lambda scheme: scheme
     from search.lifting import lift
-
-    begun = time.perf_counter()
-    lift(strassen(Ring.F2))
-    compiled = time.perf_counter() - begun
 
     def over_f3(scheme: Scheme) -> Scheme | None:
         lifted = lift(scheme)
         return None if lifted is None else reduce_mod(lifted, Ring.F3)
 
-    if ring == "F3":
-        return over_f3, compiled
-    return lambda scheme: lift(scheme, rational=ring == "Q"), compiled
+    return over_f3 if ring == "F3" else lambda scheme: lift(scheme, rational=ring == "Q")

@@ -49,13 +49,11 @@ class Progress:
         simulations: run so far.
         best: rank of the best scheme so far.
         seconds: since the start, compiling left out.
-        compile_seconds: spent compiling before the clock started.
     """
 
     simulations: int
     best: int
     seconds: float
-    compile_seconds: float
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,7 @@ def _games(
     simulations: int | None,
     should_stop: Callable[[], bool],
 ) -> Iterator[Progress | Found]:
-    compile_seconds = _compile()
+    compile_kernels()
     from search.slice_bound import complete, pack
     from search.tree_kernels import allocate, simulate
 
@@ -166,7 +164,7 @@ def _games(
         elapsed = time.perf_counter() - started
         if ended or elapsed >= reported + _PROGRESS_S:
             reported = elapsed
-            yield Progress(done, len(best), elapsed, compile_seconds)
+            yield Progress(done, len(best), elapsed)
         if ended:
             return
 
@@ -202,7 +200,7 @@ def _reduced(mask: int, span: list[int]) -> int:
     return mask
 
 
-def _compile() -> float:
+def compile_kernels() -> float:
     """Compile the kernels, or load them from the cache; returns the seconds it took."""
     started = time.perf_counter()
     from search.slice_bound import pack

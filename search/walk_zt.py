@@ -19,7 +19,8 @@ from search.unsigned import HASH, NONE, STAR, TURN, U0, U1, U2, U3, U4, U7, U13,
 def walk_zt(value, sign, links, active, place, best, counters, rng, budget, target, plus_interval, margin):
     """Continue a walk for at most ``budget`` steps; stop at once when its rank falls to ``target``.
 
-    Two calls of N steps leave exactly what one call of 2N steps leaves.
+    Two calls of N steps walk exactly as one call of 2N steps does. Only ``best`` may differ, another scheme of the same
+    rank: it is taken at plus transitions and at the end of a call.
 
     Args:
         value: [S + 3*H] uint64. Non-zero entries of every slot; zero in the bucket heads that follow the slots.

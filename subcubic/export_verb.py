@@ -50,10 +50,12 @@ SUFFIX = {Target.CUDA: ".cu", Target.C: ".c", Target.NUMPY: ".py", Target.JAX: "
 def export(
     scheme: Reference,
     to: Annotated[Target, typer.Option("--to", help="Language to write.")] = Target.CUDA,
-    dtype: Annotated[Dtype, typer.Option(help="Element type (C: fp32, fp64).")] = Dtype.FP32,
+    dtype: Annotated[
+        Dtype, typer.Option(help="CUDA: element type. The other targets hold every type that they have.")
+    ] = Dtype.FP32,
     product_dtype: Annotated[
         ProductDtype, typer.Option(help="CUDA, 16-bit types: how block products are stored.")
-    ] = ProductDtype.FP32,
+    ] = ProductDtype.INPUT,
     levels: Annotated[int, typer.Option(help="Levels of recursion, by Kronecker power.")] = 1,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File or folder to write to.")] = None,
     build: Annotated[
@@ -73,9 +75,8 @@ def export(
         raise UsageError("--build needs --to cuda")
     the_plan = plan(found.scheme, levels)
     options: dict[str, str] = {}
-    if to in (Target.CUDA, Target.C):
-        options["dtype"] = dtype.value
     if to is Target.CUDA:
+        options["dtype"] = dtype.value
         options["product_dtype"] = dtype.value if product_dtype is ProductDtype.INPUT else _wide(dtype)
     text = emit(the_plan, to.value, **options)
     name = f"{the_plan.name}_{dtype}" if options else the_plan.name

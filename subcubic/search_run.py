@@ -15,7 +15,7 @@ from catalog.provenance import Provenance
 from catalog.scheme import Format, Ring, Scheme
 from catalog.store import Catalog
 from catalog.transform import orient
-from search.events import Checkpoint, Done, Found, Progress
+from search.events import Checkpoint, Done, Found, Progress, Started
 from search.find import Query, find
 from subcubic.output import note
 from subcubic.progress import Display
@@ -84,7 +84,9 @@ def carry_out(
                     run.write_checkpoint(event.state)
                 elif isinstance(event, Done):
                     outcome.status, outcome.steps, outcome.flips = event.status, event.steps, event.flips
-                    outcome.seconds, outcome.compile_seconds = event.seconds, event.compile_seconds
+                    outcome.seconds = event.seconds
+                elif isinstance(event, Started):
+                    outcome.compile_seconds = event.compile_seconds
         except BaseException as error:
             # What was found stays found, whatever ended the search.
             shelf.flush()
