@@ -34,6 +34,8 @@ def emit_c(plan: Plan) -> str:
 #define SCHEME_RANK {plan.rank}
 #define SCHEME_DIVISOR {plan.divisor}
 #define SCHEME_STRIP 512
+/* Elements below which waking threads costs more than it saves. */
+#define SCHEME_SERIAL 65536
 
 enum {{ SCHEME_DONE = 0, SCHEME_NO_MEMORY = 1, SCHEME_MISUSE = 2 }};
 

@@ -5,7 +5,7 @@ static void SCHEME_type_plane(const SCHEME_term *terms, int count, int across, c
                               int64_t x_columns, TYPE *dst, int64_t rows, int64_t columns)
 {
     int64_t row;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (rows * columns > SCHEME_SERIAL)
     for (row = 0; row < rows; ++row) {
         TYPE *to = dst + row * columns;
         for (int64_t j = 0; j < columns; ++j) to[j] = 0;
@@ -60,7 +60,7 @@ static void SCHEME_type_scatter(const TYPE *products, int64_t rows, int64_t colu
                                 int64_t ldc, int64_t M, int64_t N)
 {
     int64_t row;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (M * N > SCHEME_SERIAL)
     for (row = 0; row < M; ++row) {
         const int64_t i = row / rows, inside = row % rows;
         for (int64_t left = 0; left < N; left += SCHEME_STRIP) {
