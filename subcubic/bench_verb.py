@@ -10,12 +10,10 @@ import typer
 
 from catalog.scheme import Ring
 from catalog.store import Catalog
-from subcubic.catalog_verbs import CatalogPath, Json
 from subcubic.errors import ExitCode, UsageError, guarded
-from subcubic.export_verb import Dtype, ProductDtype
+from subcubic.options import CatalogPath, Device, Dtype, Json, ProductDtype
 from subcubic.output import note, print_json
 from subcubic.reference import Resolved, resolve
-from subcubic.search_verb import Device
 from subcubic.version import commit
 
 _SIZES = {"gpu": [4096, 8192], "cpu": [512, 1024]}

@@ -2,48 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from catalog.bounds import best_known
 from catalog.scheme import Format, Ring, Scheme
 from catalog.store import Catalog, Row
 from subcubic.errors import ExitCode, UsageError, guarded
-from subcubic.output import note, print_json, table
-from subcubic.reference import Resolved, parse_format, provenance, resolve
+from subcubic.listing import by_format, facts_of, listing, row_json
+from subcubic.options import CatalogPath, Json, Reference, RingOption
+from subcubic.output import note, print_json
+from subcubic.reference import parse_format, provenance, resolve
 
 app = typer.Typer(no_args_is_help=True, help="Browse, check and exchange the verified schemes.")
-
-CatalogPath = Annotated[
-    Path | None, typer.Option("--catalog", envvar="SUBCUBIC_CATALOG", help="Folder of the catalog in use.")
-]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
-Reference = Annotated[
-    str, typer.Argument(metavar="SCHEME", help="An id or its prefix, a format such as 3x4x5, a built-in name, a file.")
-]
-RingOption = Annotated[Ring | None, typer.Option(help="Coefficient ring.", case_sensitive=False)]
-
-
-def row_json(row: Row) -> dict[str, Any]:
-    """A listed scheme as scripts read it; publications and speed are null until they are known."""
-    return {
-        "id": row.id,
-        "format": str(row.format),
-        "ring": row.ring.value,
-        "rank": row.rank,
-        "best_known": best_known(row.format, row.ring, ternary=row.ternary),
-        "ternary": row.ternary,
-        "additions": row.additions,
-        "additions_cse": row.additions_cse,
-        "growth": row.growth,
-        "planes_a": row.planes_a,
-        "planes_b": row.planes_b,
-        "publications": None,
-        "source": row.source,
-    }
 
 
 @app.command("list")
@@ -56,11 +28,11 @@ def list_schemes(
 ) -> None:
     """List the stored schemes with rank, ring, gap to the best known rank, additions and planes."""
     wanted = parse_format(format) if format else None
-    rows = _sorted(Catalog(catalog).rows(format=wanted, ring=ring))
+    rows = by_format(Catalog(catalog).rows(format=wanted, ring=ring))
     if json_output:
         print_json({"schemes": [row_json(row) for row in rows]})
     elif rows:
-        print(_listing(rows))
+        print(listing(rows))
     else:
         note("no stored scheme fits; `subcubic search 2x2x2` finds and stores the first one")
 
@@ -76,14 +48,14 @@ def best_schemes(
     """The stored scheme of least rank for each format and ring, with the gap to the best known rank."""
     wanted = parse_format(format) if format else None
     best: dict[tuple[Format, Ring], Row] = {}
-    for row in _sorted(Catalog(catalog).rows(format=wanted, ring=ring)):
+    for row in by_format(Catalog(catalog).rows(format=wanted, ring=ring)):
         best.setdefault((row.format.sorted, row.ring), row)
     if wanted and not best:
         raise LookupError(f"the catalog has no {wanted} scheme; run `subcubic search {wanted}`")
     if json_output:
         print_json({"schemes": [row_json(row) for row in best.values()]})
     else:
-        print(_listing(list(best.values())))
+        print(listing(list(best.values())))
 
 
 @app.command()
@@ -248,40 +220,6 @@ def fsck(catalog: CatalogPath = None, json_output: Json = False) -> ExitCode:
     return ExitCode.ERROR if report.bad else ExitCode.DONE
 
 
-def facts_of(found: Resolved) -> dict[str, Any]:
-    """The facts about a scheme that ``show`` prints and returns."""
-    from catalog.additions import additions_cse, additions_naive
-    from catalog.canonical import digest
-    from catalog.measures import exponent, growth, planes, stability
-
-    scheme = found.scheme
-    planes_a, planes_b = planes(scheme)
-    return {
-        "id": digest(scheme),
-        "format": str(scheme.format),
-        "product": scheme.format.described,
-        "ring": scheme.ring.value,
-        "rank": scheme.rank,
-        "best_known": best_known(scheme.format, scheme.ring, ternary=scheme.is_ternary),
-        "exponent": round(exponent(scheme), 6),
-        "ternary": scheme.is_ternary,
-        "additions": additions_naive(scheme),
-        "additions_cse": additions_cse(scheme),
-        "planes_a": planes_a,
-        "planes_b": planes_b,
-        "publications": None,
-        "growth": growth(scheme),
-        "stability": stability(scheme),
-        "origin": found.origin,
-        "method": found.provenance.method,
-        "source": found.provenance.source,
-        "seed": found.provenance.seed,
-        "commit": found.provenance.commit,
-        "created_utc": found.provenance.created_utc,
-        "parents": list(found.provenance.parents),
-    }
-
-
 def _unchecked(reference: str, catalog: Path | None) -> tuple[Scheme, str]:
     """A scheme for ``verify``: a file is read without the check that ``resolve`` makes."""
     if Path(reference).is_file():
@@ -290,47 +228,3 @@ def _unchecked(reference: str, catalog: Path | None) -> tuple[Scheme, str]:
         return formats.read(Path(reference)), reference
     found = resolve(reference, Catalog(catalog))
     return found.scheme, found.id or reference
-
-
-def _sorted(rows: Sequence[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: (row.format.sorted, row.ring.value, row.rank, row.additions_cse, row.id))
-
-
-def _listing(rows: Sequence[Row]) -> str:
-    lines = []
-    for row in rows:
-        known = best_known(row.format, row.ring, ternary=row.ternary)
-        gap = None if known is None else row.rank - known
-        lines.append(
-            (
-                row.id[:12],
-                row.format,
-                row.ring,
-                row.rank,
-                known,
-                gap,
-                row.ternary,
-                row.additions,
-                row.additions_cse,
-                row.planes_a,
-                row.planes_b,
-                row.growth,
-                row.method,
-            )
-        )
-    heads = (
-        "id",
-        "format",
-        "ring",
-        "rank",
-        "known",
-        "gap",
-        "ternary",
-        "adds",
-        "cse",
-        "planesA",
-        "planesB",
-        "growth",
-        "method",
-    )
-    return table(heads, lines)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from subcubic.catalog_verbs import CatalogPath, Json
 from subcubic.errors import ExitCode, guarded
+from subcubic.options import CatalogPath, Json
 from subcubic.output import print_json
 from subcubic.version import ROOT, commit, version
 

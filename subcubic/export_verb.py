@@ -12,8 +12,8 @@ import typer
 from catalog.canonical import digest
 from catalog.scheme import Ring
 from catalog.store import Catalog
-from subcubic.catalog_verbs import CatalogPath, Json, Reference
 from subcubic.errors import UsageError, guarded
+from subcubic.options import CatalogPath, Dtype, Json, ProductDtype, Reference
 from subcubic.output import note, print_json
 from subcubic.reference import resolve
 
@@ -25,22 +25,6 @@ class Target(StrEnum):
     C = "c"
     NUMPY = "numpy"
     JAX = "jax"
-
-
-class Dtype(StrEnum):
-    """Element types of A, B and C."""
-
-    FP16 = "fp16"
-    BF16 = "bf16"
-    FP32 = "fp32"
-    FP64 = "fp64"
-
-
-class ProductDtype(StrEnum):
-    """Type in which the block products are kept before they are added up."""
-
-    FP32 = "fp32"
-    INPUT = "input"
 
 
 SUFFIX = {Target.CUDA: ".cu", Target.C: ".c", Target.NUMPY: ".py", Target.JAX: ".py"}

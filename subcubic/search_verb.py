@@ -12,8 +12,8 @@ import typer
 
 from catalog.scheme import Format
 from catalog.store import Catalog
-from subcubic.catalog_verbs import CatalogPath, Json
 from subcubic.errors import ExitCode, UsageError, guarded
+from subcubic.options import CatalogPath, Device, Json
 from subcubic.output import print_json, table
 from subcubic.reference import format_of
 from subcubic.runs import Run, all_runs
@@ -28,14 +28,6 @@ class Method(StrEnum):
     AUTO = "auto"
     FLIPS = "flips"
     MCTS = "mcts"
-
-
-class Device(StrEnum):
-    """Where to compute."""
-
-    AUTO = "auto"
-    CPU = "cpu"
-    GPU = "gpu"
 
 
 @guarded

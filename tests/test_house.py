@@ -19,7 +19,7 @@ MAY_IMPORT = {
 }
 # Where each heavy library may be imported at all.
 ONLY_IN = {
-    "h5py": {"catalog/shards.py", "catalog/store.py", "catalog/index.py"},
+    "h5py": {"catalog/hdf.py"},
     "cupy": {"evaluate/device.py"},
     "sympy": {"catalog/proof.py"},
 }

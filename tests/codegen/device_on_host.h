@@ -53,6 +53,9 @@ static const char* cudaGetErrorString(cudaError_t) { return "no error"; }
 static cudaError_t cudaGetLastError() { return cudaSuccess; }
 static cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) { return cudaSuccess; }
 static cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
+static cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
+enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount };
+static cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) { return *value = 1, cudaSuccess; }
 
 template <class... Parameters, class... Arguments>
 void run_grid(void (*kernel)(Parameters...), unsigned blocks, int threads, Arguments... arguments) {

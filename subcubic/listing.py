@@ -1,0 +1,110 @@
+"""What a listing and ``show`` say of schemes, as JSON and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from catalog.bounds import best_known
+from catalog.store import Row
+from subcubic.output import table
+from subcubic.reference import Resolved
+
+
+def row_json(row: Row) -> dict[str, Any]:
+    """A listed scheme as scripts read it; publications and speed are null until they are known."""
+    return {
+        "id": row.id,
+        "format": str(row.format),
+        "ring": row.ring.value,
+        "rank": row.rank,
+        "best_known": best_known(row.format, row.ring, ternary=row.ternary),
+        "ternary": row.ternary,
+        "additions": row.additions,
+        "additions_cse": row.additions_cse,
+        "growth": row.growth,
+        "planes_a": row.planes_a,
+        "planes_b": row.planes_b,
+        "publications": None,
+        "source": row.source,
+    }
+
+
+def facts_of(found: Resolved) -> dict[str, Any]:
+    """The facts about a scheme that ``show`` prints and returns."""
+    from catalog.additions import additions_cse, additions_naive
+    from catalog.canonical import digest
+    from catalog.measures import exponent, growth, planes, stability
+
+    scheme = found.scheme
+    planes_a, planes_b = planes(scheme)
+    return {
+        "id": digest(scheme),
+        "format": str(scheme.format),
+        "product": scheme.format.described,
+        "ring": scheme.ring.value,
+        "rank": scheme.rank,
+        "best_known": best_known(scheme.format, scheme.ring, ternary=scheme.is_ternary),
+        "exponent": round(exponent(scheme), 6),
+        "ternary": scheme.is_ternary,
+        "additions": additions_naive(scheme),
+        "additions_cse": additions_cse(scheme),
+        "planes_a": planes_a,
+        "planes_b": planes_b,
+        "publications": None,
+        "growth": growth(scheme),
+        "stability": stability(scheme),
+        "origin": found.origin,
+        "method": found.provenance.method,
+        "source": found.provenance.source,
+        "seed": found.provenance.seed,
+        "commit": found.provenance.commit,
+        "created_utc": found.provenance.created_utc,
+        "parents": list(found.provenance.parents),
+    }
+
+
+def by_format(rows: Sequence[Row]) -> list[Row]:
+    """Rows by format whatever the order of its sizes, then ring, rank and additions."""
+    return sorted(rows, key=lambda row: (row.format.sorted, row.ring.value, row.rank, row.additions_cse, row.id))
+
+
+def listing(rows: Sequence[Row]) -> str:
+    """The rows as a table for people."""
+    lines = []
+    for row in rows:
+        known = best_known(row.format, row.ring, ternary=row.ternary)
+        gap = None if known is None else row.rank - known
+        lines.append(
+            (
+                row.id[:12],
+                row.format,
+                row.ring,
+                row.rank,
+                known,
+                gap,
+                row.ternary,
+                row.additions,
+                row.additions_cse,
+                row.planes_a,
+                row.planes_b,
+                row.growth,
+                row.method,
+            )
+        )
+    heads = (
+        "id",
+        "format",
+        "ring",
+        "rank",
+        "known",
+        "gap",
+        "ternary",
+        "adds",
+        "cse",
+        "planesA",
+        "planesB",
+        "growth",
+        "method",
+    )
+    return table(heads, lines)
