@@ -30,7 +30,7 @@ test: lint
 	$(PY) -m pytest -q
 
 fuzz: $(READY_DEV)
-	HYPOTHESIS_PROFILE=full $(PY) -m pytest -q tests -k "hypothesis or fuzz or property or random" --timeout 3600
+	SUBCUBIC_FUZZ=50 SUBCUBIC_KILLS=60 $(PY) -m pytest -q --timeout 3600 tests/catalog tests/search tests/codegen tests/subcubic/test_kill.py
 
 lint: $(READY_DEV)
 	$(PY) -m ruff format --check .

@@ -10,7 +10,7 @@ from catalog.transform import concatenate, extend, orientations
 
 RINGS = list(Ring)
 # Few and small: each example is a full exact computation.
-SMALL = {"max_examples": 25, "deadline": None}
+SMALL = 25
 
 small_formats = st.builds(Format, *(st.integers(1, 3) for _ in "mkn"))
 

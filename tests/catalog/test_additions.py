@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -10,6 +10,7 @@ from catalog.additions import additions_cse, additions_naive, kron_program, rela
 from catalog.known import classical, strassen, winograd
 from catalog.scheme import Format, Ring
 from catalog.transform import kron, orientations
+from tests.fuzzing import examples
 
 matrices = st.tuples(st.integers(1, 7), st.integers(1, 7)).flatmap(
     lambda shape: arrays(np.int64, shape, elements=st.integers(-3, 3))
@@ -25,7 +26,7 @@ def distinct_inputs(count: int) -> list[Fraction]:
     return [Fraction(1009) ** i for i in range(count)]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(matrices)
 def test_program_equals_matrix(matrix):
     program = straight_line(matrix)
@@ -34,7 +35,7 @@ def test_program_equals_matrix(matrix):
     assert straight_line(matrix) == program
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(matrices, matrices)
 def test_kronecker_program_equals_kronecker_product(left, right):
     program = kron_program(straight_line(left), straight_line(right))
@@ -42,7 +43,7 @@ def test_kronecker_program_equals_kronecker_product(left, right):
     assert program.run(inputs) == evaluate(np.kron(left, right), inputs)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(matrices, st.randoms(use_true_random=False))
 def test_relabel_moves_inputs_and_outputs(matrix, random):
     columns, rows = list(range(matrix.shape[1])), list(range(matrix.shape[0]))

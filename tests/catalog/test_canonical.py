@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.canonical import digest
@@ -7,9 +7,10 @@ from catalog.known import strassen, winograd
 from catalog.scheme import Ring, Scheme
 from catalog.transform import transpose
 from tests.catalog.catalog_examples import RINGS, SMALL, exact_schemes
+from tests.fuzzing import examples
 
 
-@settings(**SMALL)
+@examples(SMALL)
 @given(exact_schemes(), st.randoms(use_true_random=False))
 def test_digest_ignores_the_order_of_terms_and_signs(scheme, random):
     order = list(range(scheme.rank))
@@ -22,7 +23,7 @@ def test_digest_ignores_the_order_of_terms_and_signs(scheme, random):
     assert digest(Scheme(scheme.format, scheme.ring, u, v, w, denominators=scheme.denominators)) == digest(scheme)
 
 
-@settings(**SMALL)
+@examples(SMALL)
 @given(exact_schemes([Ring.Q]), st.integers(1, 5), st.integers(0, 2), st.integers(0, 2))
 def test_digest_ignores_scales_over_the_rationals(scheme, scale, mode, other):
     factors, denominators = list(scheme.factors), list(scheme.denominators)

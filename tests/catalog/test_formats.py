@@ -5,7 +5,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog import formats
@@ -15,9 +15,10 @@ from catalog.formats import FormatError, npz_format
 from catalog.known import strassen, winograd
 from catalog.verify import NotExactError, require_exact
 from tests.catalog.catalog_examples import SMALL, corrupted, exact_schemes, same
+from tests.fuzzing import examples
 
 
-@settings(**SMALL)
+@examples(SMALL)
 @given(exact_schemes(), st.sampled_from(["json", "npz"]))
 def test_round_trip_over_every_ring(tmp_path_factory, scheme, kind):
     path = tmp_path_factory.mktemp("formats") / "file.anything"

@@ -1,12 +1,13 @@
 import numpy as np
 import pytest
 import sympy
-from hypothesis import given, settings
+from hypothesis import given
 
 from catalog.formulas import describe, formulas
 from catalog.known import classical, strassen
 from catalog.scheme import Format, Ring, Scheme
 from tests.catalog.catalog_examples import exact_schemes
+from tests.fuzzing import examples
 
 
 def test_strassen_reads_as_in_the_textbook():
@@ -17,7 +18,7 @@ def test_strassen_reads_as_in_the_textbook():
     assert lines[7:] == ["c11 = M1 + M4 - M5 + M7", "c12 = M3 + M5", "c21 = M2 + M4", "c22 = M1 - M2 + M3 + M6"]
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(exact_schemes())
 def test_the_formulas_mean_the_matrix_product(scheme):
     """Read the text back with sympy, put integers in, compare with A @ B in the ring."""

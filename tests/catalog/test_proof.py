@@ -2,7 +2,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.known import classical, strassen
@@ -12,17 +12,18 @@ from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import kron
 from catalog.verify import first_violation
 from tests.catalog.catalog_examples import RINGS, corrupted, exact_schemes
+from tests.fuzzing import examples
 
-FEW = {"max_examples": 12, "deadline": None}
+FEW = 12
 
 
-@settings(**FEW)
+@examples(FEW)
 @given(exact_schemes())
 def test_exact_schemes_are_proved(scheme):
     assert symbolic_violation(scheme) is None
 
 
-@settings(**FEW)
+@examples(FEW)
 @given(exact_schemes(), st.integers(0, 2), st.integers(0, 99), st.integers(0, 99), st.sampled_from([-2, -1, 1, 3]))
 def test_both_checks_name_the_same_equation(scheme, mode, row, term, by):
     wrong = corrupted(scheme, mode, row, term, by)

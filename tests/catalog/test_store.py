@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog import hdf, shards
@@ -18,7 +18,8 @@ from catalog.shards import Generator
 from catalog.store import Catalog, default_path
 from catalog.transform import rotate
 from catalog.verify import NotExactError
-from tests.catalog.catalog_examples import RINGS, SMALL, corrupted, exact_schemes, same
+from tests.catalog.catalog_examples import RINGS, corrupted, exact_schemes, same
+from tests.fuzzing import examples
 
 FORMULA = Provenance("formula", seed=7, options={"steps": 10}, parents=("abc",), source="test", discoverer="Strassen")
 
@@ -32,7 +33,7 @@ def snapshot(folder):
     return {p: (p.read_bytes() if p.is_file() else None, p.stat().st_mtime_ns) for p in sorted(folder.rglob("*"))}
 
 
-@settings(**(SMALL | {"max_examples": 8}))
+@examples(8)
 @given(st.lists(exact_schemes(), min_size=1, max_size=4))
 def test_reload_equals_memory(tmp_path_factory, schemes):
     path = tmp_path_factory.mktemp("store") / "catalog"

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.known import classical, strassen, winograd
@@ -20,11 +20,12 @@ from catalog.transform import (
 )
 from catalog.verify import is_exact
 from tests.catalog.catalog_examples import RINGS, SMALL, exact_schemes, same, unimodular
+from tests.fuzzing import examples
 
 axes = st.sampled_from("mkn")
 
 
-@settings(**SMALL)
+@examples(SMALL)
 @given(exact_schemes())
 def test_role_permutations_are_exact_and_form_the_group_of_order_six(scheme):
     m, k, n = scheme.format
@@ -41,7 +42,7 @@ def test_orient_refuses_other_sizes():
         orient(strassen(), Format(2, 2, 3))
 
 
-@settings(**SMALL)
+@examples(SMALL)
 @given(exact_schemes(), axes, st.integers(1, 2))
 def test_extend_is_exact_and_project_undoes_its_format(scheme, axis, by):
     larger = extend(scheme, axis, by)
@@ -52,7 +53,7 @@ def test_extend_is_exact_and_project_undoes_its_format(scheme, axis, by):
     assert back.format[position] == larger.format[position] - 1
 
 
-@settings(**SMALL)
+@examples(SMALL)
 @given(exact_schemes(), st.data())
 def test_concatenate_and_kron_add_and_multiply_ranks(scheme, data):
     axis = data.draw(axes)
@@ -68,7 +69,7 @@ def test_concatenate_and_kron_add_and_multiply_ranks(scheme, data):
     assert nested.format == tuple(a * b for a, b in zip(scheme.format, inner.format, strict=True))
 
 
-@settings(**SMALL)
+@examples(SMALL)
 @given(exact_schemes(), st.integers(0, 999))
 def test_sandwich_is_exact_and_undone_by_the_inverse(scheme, seed):
     bases = [unimodular(size, seed + i) for i, size in enumerate(scheme.format)]
@@ -98,7 +99,7 @@ def test_sandwich_refuses_what_has_no_inverse(ring, x, message):
         sandwich(strassen(ring), x, identity, identity)
 
 
-@settings(**SMALL)
+@examples(SMALL)
 @given(exact_schemes([Ring.Z]), st.sampled_from([Ring.F2, Ring.F3]))
 def test_reduction_modulo_a_prime_is_exact(scheme, ring):
     assert is_exact(reduce_mod(scheme, ring))

@@ -2,7 +2,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.known import classical, strassen, winograd
@@ -10,6 +10,7 @@ from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import kron
 from catalog.verify import NotExactError, _safe_dtype, first_violation, is_exact, require_exact
 from tests.catalog.catalog_examples import RINGS, SMALL, corrupted, exact_schemes
+from tests.fuzzing import examples
 
 
 def violations_by_definition(scheme):
@@ -28,14 +29,14 @@ def violations_by_definition(scheme):
                     yield (i + 1, j + 1), (p + 1, q + 1), (s + 1, t + 1), expected, found
 
 
-@settings(**SMALL)
+@examples(SMALL)
 @given(exact_schemes())
 def test_seeds_and_their_images_are_exact(scheme):
     assert first_violation(scheme) is None
     assert require_exact(scheme) is scheme
 
 
-@settings(**SMALL)
+@examples(SMALL)
 @given(exact_schemes(), st.integers(0, 2), st.integers(0, 99), st.integers(0, 99), st.sampled_from([-1, 1, 7]))
 def test_one_corrupted_coefficient_is_rejected_and_named(scheme, mode, row, term, by):
     wrong = corrupted(scheme, mode, row, term, by)

@@ -3,11 +3,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codegen.emit import TARGETS, emit, emit_header
 from tests.codegen.schemes import plans
+from tests.fuzzing import examples
 
 PLANS = plans()
 SHAPES = [(1, 1, 1), (7, 5, 3), (4, 6, 8), (9, 13, 17)]
@@ -32,7 +33,7 @@ def test_numpy_twin_is_exact_on_integers(name):
         np.testing.assert_array_equal(result, a @ b)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.sampled_from(sorted(PLANS)), st.tuples(*[st.integers(1, 11)] * 3), st.integers(0, 2**32 - 1))
 def test_numpy_twin_takes_any_size(name, shape, seed):
     m, k, n = shape

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.known import classical, strassen
@@ -18,11 +18,12 @@ from search.game import (
     scheme_of,
     tensor_of,
 )
+from tests.fuzzing import examples
 
 formats = st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 4)).map(lambda t: Format(*t))
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(format=formats)
 def test_the_opening_is_the_matrix_multiplication_tensor(format):
     m, k, n = format
@@ -32,7 +33,7 @@ def test_the_opening_is_the_matrix_multiplication_tensor(format):
     np.testing.assert_array_equal(np.einsum("ijpqst,ij,pq->st", tensor.astype(int), a, b), a @ b)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(format=formats, seed=st.integers(0, 2**32))
 def test_moves_empty_the_board_in_any_order_and_basis(format, seed):
     rng = np.random.default_rng(seed)
@@ -56,7 +57,7 @@ def test_scheme_and_moves_are_the_same_thing():
     assert all(np.array_equal(f, g) for f, g in zip(scheme.factors, again.factors, strict=True))
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(size=st.integers(1, 12), seed=st.integers(0, 2**32))
 def test_random_bases_are_invertible(size, seed):
     matrix, _, _ = random_basis((size, 1, 1), np.random.default_rng(seed))

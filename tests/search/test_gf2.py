@@ -1,8 +1,9 @@
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from search.gf2 import eliminate
+from tests.fuzzing import examples
 
 
 def random_columns(seed: int, unknowns: int, equations: int, density: float) -> np.ndarray:
@@ -19,7 +20,7 @@ matrices = st.builds(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(columns=matrices, seed=st.integers(0, 2**32))
 def test_solves_what_is_solvable_with_free_unknowns_at_zero(columns, seed):
     chosen = np.random.default_rng(seed).integers(0, 2, len(columns)).astype(bool)
@@ -31,7 +32,7 @@ def test_solves_what_is_solvable_with_free_unknowns_at_zero(columns, seed):
     assert set(np.flatnonzero(solution)) <= set(elimination.columns.tolist())
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(columns=matrices, seed=st.integers(0, 2**32))
 def test_refuses_exactly_what_would_raise_the_rank(columns, seed):
     rhs = np.random.default_rng(seed).random(columns.shape[1]) < 0.3
@@ -40,7 +41,7 @@ def test_refuses_exactly_what_would_raise_the_rank(columns, seed):
     assert (elimination.solve(rhs) is None) == (grown == elimination.rank + 1)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(columns=matrices, cut=st.integers(1, 140))
 def test_earlier_columns_become_pivots_first(columns, cut):
     pivots = eliminate(columns).columns

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.known import classical, strassen, winograd
@@ -11,11 +11,12 @@ from catalog.verify import is_exact
 from search.blocks import Policy, advance
 from search.counters import RANK
 from search.ladder import add, build, default_policies, formats_below, grow, merge, pooled
+from tests.fuzzing import examples
 
 sizes = st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(1, 5))
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(sizes)
 def test_each_rung_is_the_one_below_with_one_slice_more(target):
     plan = formats_below(Format(*target))
@@ -29,7 +30,7 @@ def test_small_formats_stand_alone():
     assert [str(size) for size, _ in formats_below(Format(4, 3, 5))] == ["3x3x3", "3x3x4", "4x3x4", "4x3x5"]
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.tuples(*[st.integers(0, 2)] * 3), st.sampled_from([Ring.F2, Ring.Z]))
 def test_grown_schemes_are_exact(extra, ring):
     target = Format(*(2 + e for e in extra))

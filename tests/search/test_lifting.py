@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.known import classical, strassen, winograd
@@ -15,6 +15,7 @@ from catalog.transform import concatenate, extend, kron, orientations, reduce_mo
 from catalog.verify import NotExactError, first_violation, is_exact
 from search.lifting import _Problem, _reconstruct, lift, lifts_mod4
 from search.tree import Found, play
+from tests.fuzzing import examples
 
 BASES = [
     strassen(Ring.F2),
@@ -85,7 +86,7 @@ def assert_lifts(scheme: Scheme, seed: int) -> Scheme:
     return lifted
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(base=st.sampled_from(BASES), turn=st.integers(0, 5), seed=st.integers(0, 2**32))
 def test_sandwiched_schemes_lift_to_z(base, turn, seed):
     rng = np.random.default_rng(seed)
@@ -94,7 +95,7 @@ def test_sandwiched_schemes_lift_to_z(base, turn, seed):
     assert_lifts(scheme, seed)
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(seed=st.integers(0, 2**32))
 def test_what_lifts_is_exact_and_the_rest_is_none(seed):
     # Far above the least rank the free unknowns are many and often miss; the answer must never be wrong.
@@ -132,7 +133,7 @@ def test_strassen_lifts_to_a_ternary_scheme():
     assert lifts_mod4(strassen(Ring.F2))
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(numerators=st.lists(st.sampled_from([1, 3, 5, -7]), min_size=4, max_size=4), seed=st.integers(0, 2**32))
 def test_rational_schemes_are_read_from_their_residues(numerators, seed):
     a, b, c, d = numerators

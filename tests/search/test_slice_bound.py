@@ -1,17 +1,18 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.scheme import Format
 from search.game import change_basis, opening, random_basis, tensor_of
 from search.gf2 import eliminate
 from search.slice_bound import bound, complete
+from tests.fuzzing import examples
 
 sizes = st.tuples(st.integers(1, 6), st.integers(1, 5), st.integers(1, 7))
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(shape=sizes, density=st.sampled_from([0.05, 0.2, 0.5]), seed=st.integers(0, 2**32))
 def test_the_bound_is_constructive(shape, density, seed):
     residual = np.random.default_rng(seed).random(shape) < density
@@ -20,7 +21,7 @@ def test_the_bound_is_constructive(shape, density, seed):
     np.testing.assert_array_equal(tensor_of(terms, shape), residual)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(shape=sizes, seed=st.integers(0, 2**32))
 def test_the_bound_does_not_depend_on_bases_or_directions(shape, seed):
     rng = np.random.default_rng(seed)
@@ -30,7 +31,7 @@ def test_the_bound_does_not_depend_on_bases_or_directions(shape, seed):
     assert bound(residual) == bound(residual.transpose(1, 2, 0)) == bound(residual.transpose(2, 1, 0))
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(shape=sizes, seed=st.integers(0, 2**32))
 def test_the_bound_lies_between_matrix_ranks_and_size(shape, seed):
     """Each unfolding's rank is a lower bound of the tensor rank; a product of two sizes is an upper one."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.known import classical, strassen
@@ -11,6 +11,7 @@ from catalog.transform import concatenate
 from catalog.verify import is_exact
 from search.blocks import ARRAYS, Policy, Walk, advance, begin, lowest, to_masks, to_scheme
 from search.counters import ACTIVE, BEST, BEST_AT, FLIPS, RANK, STEPS, STUCK
+from tests.fuzzing import examples
 
 RINGS = (Ring.F2, Ring.Z)
 FORMATS = ((1, 1, 3), (1, 2, 3), (2, 2, 2), (2, 3, 4), (4, 2, 3), (3, 3, 2), (3, 4, 5))
@@ -29,7 +30,7 @@ def equal_slots(walk: Walk) -> set[int]:
     return {slot for slot, key in enumerate(keys) if slot % 4 != 3 and keys.count(key) > 1}
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     sizes=st.sampled_from(FORMATS), ring=st.sampled_from(RINGS), seed=st.integers(0, 1 << 70), pause=st.integers(1, 300)
 )
@@ -59,7 +60,7 @@ def test_long_walks_stay_exact_through_plus_and_reductions(ring, sizes):
 
 
 @pytest.mark.parametrize("ring", RINGS)
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(sizes=st.sampled_from(FORMATS), seed=st.integers(0, 1 << 32), cuts=st.lists(st.integers(1, 700), max_size=6))
 def test_a_walk_cut_into_calls_is_the_same_walk(ring, sizes, seed, cuts):
     whole, parts = (begin(classical(Format(*sizes), ring), seed) for _ in range(2))
