@@ -44,7 +44,11 @@ results: $(READY)
 	$(PY) -m subcubic.readme
 
 docs: $(READY_DEV)
-	$(PY) -m pydoc -w subcubic catalog search codegen evaluate
+	$(if $(strip $(VENV)),$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[docs]")
+	$(PY) -m sphinx.ext.apidoc -q -f -e -M -o build/docs/api . tests docs notebooks build
+	cp docs/conf.py docs/index.md build/docs/
+	$(PY) -m sphinx -q -W -b html build/docs build/site
+	@echo "documentation: build/site/index.html"
 
 clean:
 	rm -rf $(DEMO) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -202,6 +202,35 @@ def export_file(
 
 @app.command()
 @guarded
+def merge(
+    other: Annotated[Path, typer.Argument(help="Folder of the catalog to take schemes and measurements from.")],
+    catalog: CatalogPath = None,
+    json_output: Json = False,
+) -> None:
+    """Add every scheme of another catalog, each proved anew; the other one is left as it is."""
+    if not other.is_dir():
+        raise FileNotFoundError(f"no catalog at {other}: it is not a folder")
+    added = [item.status for item in Catalog(catalog).merge(Catalog(other))]
+    new = added.count("new")
+    if json_output:
+        print_json({"new": new, "duplicate": len(added) - new})
+    else:
+        print(f"{new} new schemes, {len(added) - new} were here already")
+
+
+@app.command()
+@guarded
+def compact(catalog: CatalogPath = None, json_output: Json = False) -> None:
+    """Merge the shards of the catalog into few large ones."""
+    shards = Catalog(catalog).compact()
+    if json_output:
+        print_json({"shards": shards})
+    else:
+        print(f"{shards} shards")
+
+
+@app.command()
+@guarded
 def fsck(catalog: CatalogPath = None, json_output: Json = False) -> ExitCode:
     """Re-hash every shard, re-verify every scheme exactly and rebuild the index."""
     report = Catalog(catalog).fsck()

@@ -134,3 +134,15 @@ def test_json_errors_are_documents_too(cli):
     done = cli("catalog", "show", "beef", "--json")
     assert done.code == 1
     assert json.loads(done.out)["exit_code"] == 1
+
+
+def test_merge_and_compact_keep_every_scheme(cli, stocked, home):
+    second = home / "second"
+    assert cli("search", "2x3x3", "--ring", "F2", "--catalog", second).code == 0
+    assert cli("catalog", "merge", second, "--json").json["new"] == 1
+    assert cli("catalog", "merge", second, "--json").json == {"schema_version": 1, "new": 0, "duplicate": 1}
+    before = {row.id for row in Catalog().rows()}
+    assert cli("catalog", "compact", "--json").json["shards"] == 1
+    assert {row.id for row in Catalog().rows()} == before and len(before) == len(stocked) + 1
+    assert cli("catalog", "fsck").code == 0
+    assert cli("catalog", "merge", home / "nowhere").code == 1
