@@ -1,0 +1,71 @@
+"""Emulated FP16/BF16 errors against direct formulas and against figures known from theory and other simulations."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from catalog.known import classical, strassen, winograd
+from catalog.scheme import Format
+from codegen.plan import plan
+from evaluate.accuracy import errors
+from evaluate.emulate import emulate, emulate_baseline
+from evaluate.operands import draw, narrow, widen
+
+
+def test_one_strassen_level_agrees_with_the_formulas_written_out():
+    rng = np.random.default_rng(3)
+    a, b = (widen(np, draw(np, rng, (64, 64), "bf16"), "bf16", "float32") for _ in range(2))
+
+    def r(x):
+        return x.astype(ml_dtypes.bfloat16).astype(np.float32)
+
+    a11, a12, a21, a22 = a[:32, :32], a[:32, 32:], a[32:, :32], a[32:, 32:]
+    b11, b12, b21, b22 = b[:32, :32], b[:32, 32:], b[32:, :32], b[32:, 32:]
+    p1, p2 = r(r(a11 + a22) @ r(b11 + b22)), r(r(a21 + a22) @ b11)
+    p3, p4 = r(a11 @ r(b12 - b22)), r(a22 @ r(b21 - b11))
+    p5, p6, p7 = r(r(a11 + a12) @ b22), r(r(a21 - a11) @ r(b11 + b12)), r(r(a12 - a22) @ r(b21 + b22))
+    whole = np.block([[p1 + p4 - p5 + p7, p3 + p5], [p2 + p4, p1 - p2 + p3 + p6]])
+    ours = emulate(plan(strassen()), a, b, "bf16")
+    # The sums of products may associate otherwise; that moves few elements, by a rounding.
+    assert (ours == r(whole)).mean() > 0.99
+    np.testing.assert_allclose(ours, r(whole), rtol=2**-7, atol=2**-6)
+
+
+def test_the_trivial_scheme_is_the_plain_product():
+    rng = np.random.default_rng(4)
+    a, b = (widen(np, draw(np, rng, (33, 33), "fp16"), "fp16", "float32") for _ in range(2))
+    trivial = plan(classical(Format(1, 1, 1)))
+    np.testing.assert_array_equal(emulate(trivial, a, b, "fp16"), emulate_baseline(a, b, "fp16"))
+
+
+# Factors over a plain GEMM in relative Frobenius error, normal data; they hardly depend on n. Strassen by hand: rounding
+# planes adds 7 to the squared factor, and storing products adds 4, the mean over C of the summed variances of its
+# products over that of C; so sqrt(1 + 7) = 2.83 and sqrt(1 + 7 + 4) = 3.46.
+@pytest.mark.parametrize(
+    ("scheme", "levels", "planes", "products", "factor"),
+    [
+        (strassen(), 1, "bf16", "fp32", 2.83),
+        (winograd(), 1, "bf16", "fp32", 3.74),
+        (strassen(), 1, "bf16", "bf16", 3.46),
+        (strassen(), 2, "bf16", "fp32", 5.80),
+        (strassen(), 1, "fp16", "fp32", 1.01),
+        (winograd(), 1, "fp16", "fp32", 1.03),
+    ],
+)
+def test_errors_grow_by_the_known_factors(scheme, levels, planes, products, factor):
+    n = 384
+    rng = np.random.default_rng(5)
+    a, b = draw(np, rng, (n, n), "bf16"), draw(np, rng, (n, n), "bf16")
+    wide = [widen(np, x, "bf16", "float32") for x in (a, b)]
+    ours = emulate(plan(scheme, levels), *wide, "bf16", plane_dtype=planes, product_dtype=products)
+    outputs = [narrow(np, x, "bf16") for x in (ours, emulate_baseline(*wide, "bf16"))]
+    mine, plain = errors(np, outputs, a, b, "bf16")
+    assert mine.fro / plain.fro == pytest.approx(factor, rel=0.05)
+
+
+def test_bad_calls_are_refused():
+    a, b = np.ones((2, 3), np.float32), np.ones((4, 2), np.float32)
+    with pytest.raises(ValueError, match="A has 3 columns but B has 4 rows"):
+        emulate(plan(strassen()), a, b, "fp16")
+    with pytest.raises(ValueError, match="unknown plane dtype"):
+        emulate(plan(strassen()), a, b[:3], "fp16", plane_dtype="fp8")
