@@ -38,9 +38,9 @@ def test_the_trivial_scheme_is_the_plain_product():
     np.testing.assert_array_equal(emulate(trivial, a, b, "fp16"), emulate_baseline(a, b, "fp16"))
 
 
-# Factors over a plain GEMM in relative Frobenius error, normal data; they hardly depend on n. Strassen by hand: rounding
-# planes adds 7 to the squared factor, and storing products adds 4, the mean over C of the summed variances of its
-# products over that of C; so sqrt(1 + 7) = 2.83 and sqrt(1 + 7 + 4) = 3.46.
+# Factors over a plain GEMM in relative Frobenius error, normal data; they hardly depend on n. Strassen by hand:
+# rounding planes adds 7 to the squared factor, and storing products adds 4, the mean over C of the summed variances of
+# its products over that of C; so sqrt(1 + 7) = 2.83 and sqrt(1 + 7 + 4) = 3.46.
 @pytest.mark.parametrize(
     ("scheme", "levels", "planes", "products", "factor"),
     [
