@@ -6,6 +6,7 @@ exact), in int64 below 2**63, and in Python integers beyond.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from catalog.scheme import Scheme
 
-# Elements of one slab of (A entry, B entry, term) products; bounds memory at about 32 MB.
+# Numbers in one slab of products or of Brent sums; bounds memory at about 150 MB whatever the format.
 _SLAB = 1 << 22
 
 
@@ -56,24 +57,38 @@ def first_violation(scheme: Scheme) -> Violation | None:
     dtype = _safe_dtype(scheme)
     u, v, w = (factor.astype(dtype) for factor in scheme.factors)
     modulus, scale = scheme.ring.modulus, scheme.denominator
-    slab = max(1, _SLAB // max(1, v.size))
-    for start in range(0, m * k, slab):
-        rows = u[start : start + slab]
-        products = (rows[:, None, :] * v[None, :, :]).reshape(len(rows) * k * n, scheme.rank)
-        sums = (products @ w.T).reshape(len(rows), k, n, m, n)
+    for a, b in _slabs(m * k, k * n, max(1, scheme.rank, m * n)):
+        left, right = u[a], v[b]
+        products = (left[:, None, :] * right[None, :, :]).reshape(len(left) * len(right), scheme.rank)
+        sums = products @ w.T
         if modulus:
             sums = sums % modulus
+        i, j = np.divmod(np.arange(m * k)[a], k)
+        p, q = np.divmod(np.arange(k * n)[b], n)
+        pair, other = np.nonzero(j[:, None] == p[None, :])
         target = np.zeros(sums.shape, dtype=dtype)
-        for offset in range(len(rows)):
-            i, j = divmod(start + offset, k)
-            target[offset, j, np.arange(n), i, np.arange(n)] = scale
-        wrong = np.argwhere(sums != target)
-        if len(wrong):
-            offset, p, q, s, t = (int(index) for index in wrong[0])
-            i, j = divmod(start + offset, k)
-            where = (offset, p, q, s, t)
-            return Violation((i + 1, j + 1), (p + 1, q + 1), (s + 1, t + 1), int(target[where]), int(sums[where]))
+        target[pair * len(right) + other, i[pair] * n + q[other]] = scale
+        wrong = sums != target
+        if wrong.any():
+            row, c = (int(index) for index in np.unravel_index(np.argmax(wrong), wrong.shape))
+            x, y = divmod(row, len(right))
+            return Violation(
+                (int(i[x]) + 1, int(j[x]) + 1),
+                (int(p[y]) + 1, int(q[y]) + 1),
+                (c // n + 1, c % n + 1),
+                int(target[row, c]),
+                int(sums[row, c]),
+            )
     return None
+
+
+def _slabs(rows: int, columns: int, width: int) -> Iterator[tuple[slice, slice]]:
+    """Rectangles of (A entry, B entry) pairs in lexicographic order, of at most ``_SLAB`` numbers in all."""
+    pairs = max(1, _SLAB // width)
+    height, across = max(1, pairs // columns), min(columns, pairs)
+    for a in range(0, rows, height):
+        for b in range(0, columns, across):
+            yield slice(a, a + height), slice(b, b + across)
 
 
 def is_exact(scheme: Scheme) -> bool:

@@ -57,7 +57,18 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Done:
-    """The end; ``exhausted`` says that no walk had a move left."""
+    """The end.
+
+    Attributes:
+        status: why it ended.
+        rank: lowest rank of the schemes yielded.
+        steps: of all walks.
+        flips: accepted ones of them.
+        seconds: since the start, without compiling.
+        exhausted: whether no walk had a move left.
+        walk_rank: lowest rank of the walks, where their schemes had to be carried over to another ring.
+        failures: how many schemes did not lift to that ring.
+    """
 
     status: Literal["found", "budget", "interrupted"]
     rank: int
@@ -65,6 +76,8 @@ class Done:
     flips: int
     seconds: float
     exhausted: bool = False
+    walk_rank: int | None = None
+    failures: int = 0
 
 
 Event = Started | Found | Progress | Checkpoint | Done

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from catalog.canonical import digest
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import reduce_mod
 from search.campaign import Config, compile_kernel, run
@@ -18,6 +19,8 @@ from search.checkpoint import State
 from search.events import Checkpoint, Done, Event, Found, Progress, Started
 
 WalkRing = Literal["F2", "ZT"]
+# Steps of all walks after which a scheme above the target is lifted: about half a second of two cores.
+_SETTLED_STEPS = 30_000_000
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ def find(
     """
     if query.ring not in ("F2", "F3", "ZT", "Z", "Q"):
         raise ValueError(f"unknown ring {query.ring!r}; choose F2, F3, ZT, Z or Q")
+    if query.method == "mcts" and (starts or resume):
+        raise ValueError("the tree search starts at the empty board and keeps no checkpoint; use method flips")
     if query.keep < 1:
         raise ValueError(f"keep is {query.keep}; it must be at least 1")
     source = _games(query, should_stop) if query.method == "mcts" else _walks(query, starts, resume, should_stop)
@@ -80,36 +85,60 @@ def _in_ring(query: Query, source: Iterator[Event]) -> Iterator[Event]:
     """Carry the schemes of a search over to the wanted ring and end it when enough have arrived."""
     yield Started(_compile(query))
     convert = _conversion(query.ring)
-    kept, best, flips, converting = 0, query.format.volume + 1, 0, 0.0
+    kept: set[str] = set()
+    best, flips, failures = query.format.volume, 0, 0
     waiting: Found | None = None
     for event in source:
+        arrived = time.monotonic()
         if isinstance(event, Started):
             continue
-        if isinstance(event, Checkpoint):
-            yield event
-            continue
-        begun = time.monotonic()
         if isinstance(event, Found):
             waiting = event if waiting is None or event.rank <= waiting.rank else waiting
-        # A rank above the target is carried over once it has stood for a round: most are beaten within one.
-        if waiting is not None and (waiting.rank <= query.target or not isinstance(event, Found)):
-            scheme = convert(waiting.scheme) if waiting.rank < best or waiting.rank <= query.target else None
-            converting += time.monotonic() - begun
-            if scheme is not None:
-                best = min(best, scheme.rank)
-                kept += scheme.rank <= query.target
-                yield replace(waiting, scheme=scheme, rank=scheme.rank, seconds=waiting.seconds + converting)
-            if kept >= query.keep:
-                source.close()  # type: ignore[attr-defined]  # generators have it
-                yield Done("found", best, waiting.steps, flips, waiting.seconds + converting)
-                return
+        if waiting is not None and _is_due(query, waiting, event, best):
+            scheme, done = convert(waiting.scheme), waiting
             waiting = None
+            if scheme is None:
+                failures += 1
+            elif digest(scheme) not in kept:
+                best = min(best, scheme.rank)
+                now = _clock(event) + time.monotonic() - arrived
+                yield replace(done, scheme=scheme, rank=scheme.rank, seconds=now)
+                if scheme.rank <= query.target:
+                    kept.add(digest(scheme))
+                if len(kept) >= query.keep:
+                    source.close()  # type: ignore[attr-defined]  # generators have it
+                    yield Done("found", best, done.steps, flips, now, failures=failures)
+                    return
         if isinstance(event, Progress):
             flips = event.flips
-            yield replace(event, seconds=event.seconds + converting)
+            yield event
+        elif isinstance(event, Checkpoint):
+            yield event
         elif isinstance(event, Done):
             status: Literal["budget", "interrupted"] = "interrupted" if event.status == "interrupted" else "budget"
-            yield replace(event, status=status, rank=best, seconds=event.seconds + converting)
+            seconds = event.seconds + time.monotonic() - arrived
+            yield replace(event, status=status, rank=best, walk_rank=event.rank, seconds=seconds, failures=failures)
+
+
+def _is_due(query: Query, waiting: Found, event: Event, best: int) -> bool:
+    """Whether to carry a scheme over to the wanted ring now.
+
+    Above the target that waits until the walks have gone on for a while or the search ends: most such schemes are
+    soon beaten, and lifting one can take as long as finding the next. Counting steps, not seconds, keeps a search
+    that is limited by steps repeatable.
+    """
+    if waiting.rank <= query.target:
+        return True
+    if waiting.rank >= best or not isinstance(event, Progress | Done):
+        return False
+    if query.ring in ("F2", "ZT") or isinstance(event, Done):
+        return True
+    return event.steps - waiting.steps >= _SETTLED_STEPS
+
+
+def _clock(event: Event) -> float:
+    """The search's time at an event."""
+    return event.seconds if isinstance(event, Found | Progress | Done) else 0.0
 
 
 def _walks(

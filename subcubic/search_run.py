@@ -41,6 +41,8 @@ class Outcome:
     compile_seconds: float = 0.0
     steps: int = 0
     flips: int = 0
+    walk_rank: int | None = None
+    lift_failures: int = 0
 
 
 def carry_out(
@@ -85,6 +87,7 @@ def carry_out(
                 elif isinstance(event, Done):
                     outcome.status, outcome.steps, outcome.flips = event.status, event.steps, event.flips
                     outcome.seconds = event.seconds
+                    outcome.walk_rank, outcome.lift_failures = event.walk_rank, event.failures
                 elif isinstance(event, Started):
                     outcome.compile_seconds = event.compile_seconds
         except BaseException as error:
