@@ -14,9 +14,11 @@ from typing import Literal
 from catalog.canonical import digest
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import reduce_mod
+from search.blocks import require_walkable
 from search.campaign import Config, compile_kernel, run
 from search.checkpoint import State
 from search.events import Checkpoint, Done, Event, Found, Progress, Started
+from search.game import require_playable
 
 WalkRing = Literal["F2", "ZT"]
 # Steps of all walks after which a scheme above the target is lifted: about half a second of two cores.
@@ -71,14 +73,31 @@ def find(
     Raises:
         ValueError: the query makes no sense.
     """
-    if query.ring not in ("F2", "F3", "ZT", "Z", "Q"):
-        raise ValueError(f"unknown ring {query.ring!r}; choose F2, F3, ZT, Z or Q")
-    if query.method == "mcts" and (starts or resume):
-        raise ValueError("the tree search starts at the empty board and keeps no checkpoint; use method flips")
-    if query.keep < 1:
-        raise ValueError(f"keep is {query.keep}; it must be at least 1")
+    check(query, starts)
+    if query.method == "mcts" and resume:
+        raise ValueError("the tree search keeps no checkpoint; start it anew")
     source = _games(query, should_stop) if query.method == "mcts" else _walks(query, starts, resume, should_stop)
     return _in_ring(query, source)
+
+
+def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
+    """Refuse a query that cannot be carried out.
+
+    Raises:
+        ValueError: the message says what and why.
+    """
+    if query.ring not in ("F2", "F3", "ZT", "Z", "Q"):
+        raise ValueError(f"unknown ring {query.ring!r}; choose F2, F3, ZT, Z or Q")
+    if query.keep < 1:
+        raise ValueError(f"keep is {query.keep}; it must be at least 1")
+    if query.method == "mcts":
+        require_playable(query.format)
+        if query.ring == "ZT":
+            raise ValueError("the tree search plays over F2; ask for ring Z, or for ZT with the method flips")
+        if starts:
+            raise ValueError("the tree search starts at the empty board; use the method flips to start from a scheme")
+    else:
+        require_walkable(query.format)
 
 
 def _in_ring(query: Query, source: Iterator[Event]) -> Iterator[Event]:
@@ -164,8 +183,6 @@ def _games(query: Query, should_stop: Callable[[], bool]) -> Iterator[Event]:
     """The tree search as the same events; games with the next seeds follow while more schemes are wanted."""
     from search import tree
 
-    if query.ring == "ZT":
-        raise ValueError("the tree search plays over F2; ask for --ring Z, or for ZT with --method flips")
     seconds, simulations, rank, stopped = 0.0, 0, query.format.volume, False
 
     def over() -> bool:

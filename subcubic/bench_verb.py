@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,8 +11,9 @@ import typer
 
 from catalog.scheme import Ring
 from catalog.store import Catalog
+from codegen.plan import Plan
 from subcubic.errors import ExitCode, UsageError, guarded
-from subcubic.options import CatalogPath, Device, Dtype, Json, ProductDtype
+from subcubic.options import CatalogPath, Device, Dtype, Json, ProductDtype, at_least, writable_catalog
 from subcubic.output import note, print_json
 from subcubic.reference import Resolved, resolve
 from subcubic.version import commit
@@ -20,6 +22,21 @@ _SIZES = {"gpu": [4096, 8192], "cpu": [512, 1024]}
 _DTYPES = {"gpu": [Dtype.FP32, Dtype.BF16], "cpu": [Dtype.FP64, Dtype.FP32, Dtype.BF16, Dtype.FP16]}
 # With --quick: one shape, fewer pairs, and a time limit for each row.
 _QUICK_SIZES, _QUICK_PAIRS, _QUICK_S = {"gpu": [4096], "cpu": [512]}, 10, 3.0
+
+
+class Regime(StrEnum):
+    """How a timed window is prepared."""
+
+    BURST = "burst"
+    STEADY = "steady"
+
+
+class Distribution(StrEnum):
+    """What the random inputs are drawn from: standard normal, [-1, 1], [0, 1]."""
+
+    NORMAL = "normal"
+    UNIFORM = "uniform"
+    POSITIVE = "positive"
 
 
 @guarded
@@ -36,8 +53,8 @@ def bench(
     ] = ProductDtype.INPUT,
     device: Annotated[Device, typer.Option(help="auto takes a GPU where there is one.")] = Device.AUTO,
     pairs: Annotated[int | None, typer.Option(help="Interleaved pairs of timings, 30 by default.")] = None,
-    regime: Annotated[str, typer.Option(help="burst (idle gaps) or steady (settled clocks).")] = "burst",
-    distribution: Annotated[str, typer.Option(help="Of the random inputs: normal, uniform, positive.")] = "normal",
+    regime: Annotated[Regime, typer.Option(help="Idle gaps, or settled clocks.")] = Regime.BURST,
+    distribution: Annotated[Distribution, typer.Option(help="Of the random inputs.")] = Distribution.NORMAL,
     seed: Annotated[int, typer.Option(help="Of the random inputs.")] = 0,
     limit: Annotated[float | None, typer.Option(help="Seconds of timing per row, at least 5 pairs.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="One small shape, in seconds.")] = False,
@@ -46,36 +63,42 @@ def bench(
     json_output: Json = False,
 ) -> ExitCode:
     """Measure schemes against the vendor's GEMM of the same precision, interleaved, with errors against FP64."""
-    from codegen.plan import plan
     from evaluate.bench import bench as measure
     from evaluate.device import require_gpu, usable_gpu, why_no_gpu
     from evaluate.report import save, text
 
     gpu = require_gpu() if device is Device.GPU else usable_gpu() if device is Device.AUTO else None
     kind = "gpu" if gpu else "cpu"
-    store = Catalog(catalog)
+    for name, values, least in (("size", size, 1), ("levels", levels, 1), ("pairs", [pairs], 1), ("seed", [seed], 0)):
+        for value in values or []:
+            at_least(least, name, value)
+    if limit is not None and not 0 < limit < float("inf"):
+        raise UsageError(f"--limit {limit} must be a positive number of seconds")
+    shapes = [_shape(item) for item in shape or []]
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    store = writable_catalog(catalog)
     found = [resolve(reference, store, (Ring.Z, Ring.Q)) for reference in schemes]
     for item in found:
         note(f"bench {item.origin}: {item.scheme.format.described}, rank {item.scheme.rank} over {item.scheme.ring}")
     reason = "" if gpu or device is Device.CPU else f" ({why_no_gpu()})"
     note(f"on the {kind.upper()}{reason}{f': {gpu.name}' if gpu else ''}")
-    plans = [plan(item.scheme, level) for item in found for level in levels or [1, 2]]
+    plans = _plans(found, levels)
     sizes = size or [] if size or shape else (_QUICK_SIZES if quick else _SIZES)[kind]
     document = measure(
         plans,
-        [(n, n, n) for n in sizes] + [_shape(item) for item in shape or []],
+        [(n, n, n) for n in sizes] + shapes,
         [item.value for item in dtype or _DTYPES[kind]],
         device=kind,
         commit=commit(),
         on_row=lambda row: note(text([row]).splitlines()[1]),
         pairs=_QUICK_PAIRS if pairs is None and quick else 30 if pairs is None else pairs,
-        regime=regime,
-        distribution=distribution,
+        regime=regime.value,
+        distribution=distribution.value,
         seed=seed,
         product_dtype=None if product_dtype is ProductDtype.INPUT else product_dtype.value,
         limit=_QUICK_S if limit is None and quick else limit,
     )
-    _record(store, found, document)
     if out is not None:
         note(f"saved to {save(document, out)}")
     if json_output:
@@ -84,6 +107,7 @@ def bench(
         print(text(document["rows"]))
         for row in document["skipped"]:
             note(f"skipped {row['format']}:{row['rank']} at {row['M']},{row['N']},{row['K']}: {row['reason']}")
+    _record(store, found, document)
     wrong = [row for row in document["rows"] if row["correct"] is False]
     if wrong:
         note(f"subcubic: {len(wrong)} rows are wrong: their error is beyond rounding, or changes from launch to launch")
@@ -93,13 +117,37 @@ def bench(
 def _shape(text: str) -> tuple[int, int, int]:
     try:
         m, n, k = (int(part) for part in text.lower().replace("x", ",").split(","))
+        if min(m, n, k) < 1:
+            raise ValueError
     except ValueError:
         raise UsageError(f"shape {text!r} is not of the form M,N,K, for example 4096,4096,1024") from None
     return m, n, k
 
 
 def _record(store: Catalog, found: Sequence[Resolved], document: dict[str, Any]) -> None:
-    """Keep each row with its scheme; a built-in scheme or a file is added to the catalog for it."""
-    ids = {store.add(item.scheme, item.provenance).id for item in found}
-    head = {key: value for key, value in document.items() if key not in ("rows", "skipped")}
-    store.record_many((row["id"], {**head, "row": row}) for row in document["rows"] if row["id"] in ids)
+    """Keep each row with its scheme; a built-in scheme or a file is added to the catalog for it.
+
+    The document is printed and saved by then, so a catalog that cannot be written costs a note and not the results.
+    """
+    try:
+        ids = {added.id for added in store.add_many((item.scheme, item.provenance) for item in found)}
+        head = {key: value for key, value in document.items() if key not in ("rows", "skipped")}
+        store.record_many((row["id"], {**head, "row": row}) for row in document["rows"] if row["id"] in ids)
+    except OSError as error:
+        note(f"subcubic: the results are not in the catalog: {error}")
+
+
+def _plans(found: Sequence[Resolved], levels: Sequence[int] | None) -> list[Plan]:
+    """A plan for each scheme and level; by default one and two levels, the second where it is not too large."""
+    from codegen.plan import plan
+
+    plans = []
+    for item in found:
+        for level in levels or [1, 2]:
+            try:
+                plans.append(plan(item.scheme, level))
+            except ValueError as error:
+                if levels or level == 1:
+                    raise
+                note(f"two levels left out: {error}")
+    return plans

@@ -11,7 +11,16 @@ from catalog.scheme import Format, Ring, Scheme
 from catalog.store import Catalog, Row
 from subcubic.errors import ExitCode, UsageError, guarded
 from subcubic.listing import by_format, facts_of, listing, row_json
-from subcubic.options import CatalogPath, Json, Reference, RingOption
+from subcubic.options import (
+    CatalogPath,
+    Json,
+    Reference,
+    RingOption,
+    existing_catalog,
+    ring_named,
+    scheme_ring,
+    writable_catalog,
+)
 from subcubic.output import note, print_json
 from subcubic.reference import parse_format, provenance, resolve
 
@@ -27,8 +36,7 @@ def list_schemes(
     json_output: Json = False,
 ) -> None:
     """List the stored schemes with rank, ring, gap to the best known rank, additions and planes."""
-    wanted = parse_format(format) if format else None
-    rows = by_format(Catalog(catalog).rows(format=wanted, ring=ring))
+    rows = _rows(format, ring, catalog)
     if json_output:
         print_json({"schemes": [row_json(row) for row in rows]})
     elif rows:
@@ -46,12 +54,12 @@ def best_schemes(
     json_output: Json = False,
 ) -> None:
     """The stored scheme of least rank for each format and ring, with the gap to the best known rank."""
-    wanted = parse_format(format) if format else None
     best: dict[tuple[Format, Ring], Row] = {}
-    for row in by_format(Catalog(catalog).rows(format=wanted, ring=ring)):
+    for row in _rows(format, ring, catalog):
         best.setdefault((row.format.sorted, row.ring), row)
-    if wanted and not best:
-        raise LookupError(f"the catalog has no {wanted} scheme; run `subcubic search {wanted}`")
+    if format and not best:
+        over = f" over {ring}" if ring else ""
+        raise LookupError(f"the catalog has no {format} scheme{over}; run `subcubic search {format}`")
     if json_output:
         print_json({"schemes": [row_json(row) for row in best.values()]})
     else:
@@ -70,7 +78,7 @@ def show(
     """Print a scheme's formulas, properties and origin."""
     from catalog.formulas import describe, formulas
 
-    found = resolve(scheme, Catalog(catalog))
+    found = resolve(scheme, existing_catalog(catalog))
     if plot is not None:
         from catalog.picture import plot as draw
 
@@ -99,9 +107,10 @@ def verify(
     json_output: Json = False,
 ) -> ExitCode:
     """Check a stored scheme or a scheme file exactly; exit code 3 when a Brent equation fails."""
+    from catalog.canonical import digest
     from catalog.verify import first_violation
 
-    target, name = _unchecked(scheme, catalog)
+    target = _unchecked(scheme, catalog)
     violation = first_violation(target)
     proved = None
     if symbolic:
@@ -113,7 +122,8 @@ def verify(
     if json_output:
         print_json(
             {
-                "id": name,
+                "id": digest(target),
+                "reference": scheme,
                 "exact": violation is None,
                 "symbolic": proved,
                 "first_violation": None if violation is None else str(violation),
@@ -124,7 +134,7 @@ def verify(
         verdict = (
             f"all {count} Brent equations hold over {target.ring}" if violation is None else f"not exact: {violation}"
         )
-        print(f"{name}: {target.format} of rank {target.rank}, {verdict}")
+        print(f"{scheme}: {target.format} of rank {target.rank}, {verdict}")
         if proved is not None:
             print(f"symbolic proof in sympy with non-commuting entries: {'holds' if proved else 'fails'}")
     return ExitCode.DONE if violation is None else ExitCode.NOT_EXACT
@@ -141,7 +151,7 @@ def import_files(
     from catalog import formats
     from catalog.verify import NotExactError
 
-    store = Catalog(catalog)
+    store = writable_catalog(catalog)
     imported: list[dict[str, Any]] = []
     refused: list[dict[str, Any]] = []
     code = ExitCode.DONE
@@ -192,7 +202,7 @@ def export_file(
     kind = output.suffix.lstrip(".").lower()
     if kind not in ("json", "npz"):
         raise UsageError(f"cannot tell the kind of scheme file from {output.name!r}; end the name in .json or .npz")
-    found = resolve(scheme, Catalog(catalog))
+    found = resolve(scheme, existing_catalog(catalog))
     formats.write(found.scheme, output)
     if json_output:
         print_json({"id": digest(found.scheme), "path": str(output)})
@@ -210,7 +220,7 @@ def merge(
     """Add every scheme of another catalog, each proved anew; the other one is left as it is."""
     if not other.is_dir():
         raise FileNotFoundError(f"no catalog at {other}: it is not a folder")
-    added = [item.status for item in Catalog(catalog).merge(Catalog(other))]
+    added = [item.status for item in writable_catalog(catalog).merge(Catalog(other))]
     new = added.count("new")
     if json_output:
         print_json({"new": new, "duplicate": len(added) - new})
@@ -222,7 +232,7 @@ def merge(
 @guarded
 def compact(catalog: CatalogPath = None, json_output: Json = False) -> None:
     """Merge the shards of the catalog into few large ones."""
-    shards = Catalog(catalog).compact()
+    shards = writable_catalog(catalog).compact()
     if json_output:
         print_json({"shards": shards})
     else:
@@ -233,7 +243,7 @@ def compact(catalog: CatalogPath = None, json_output: Json = False) -> None:
 @guarded
 def fsck(catalog: CatalogPath = None, json_output: Json = False) -> ExitCode:
     """Re-hash every shard, re-verify every scheme exactly and rebuild the index."""
-    report = Catalog(catalog).fsck()
+    report = existing_catalog(catalog).fsck()
     if json_output:
         print_json(
             {
@@ -249,11 +259,21 @@ def fsck(catalog: CatalogPath = None, json_output: Json = False) -> ExitCode:
     return ExitCode.ERROR if report.bad else ExitCode.DONE
 
 
-def _unchecked(reference: str, catalog: Path | None) -> tuple[Scheme, str]:
+def _rows(format: str | None, ring: str | None, catalog: Path | None) -> list[Row]:
+    """The listed schemes of a format, in any order of its sizes, over a ring named as on the command line."""
+    wanted = parse_format(format) if format else None
+    over = ring_named(ring) if ring else None
+    rows = existing_catalog(catalog).rows(wanted, scheme_ring(over) if over else None, ternary=over == "ZT")
+    others = sorted({str(row.format) for row in rows if wanted and row.format != wanted})
+    if others:
+        note(f"{wanted} is also answered by {', '.join(others)}, of which it is a role permutation")
+    return by_format(rows)
+
+
+def _unchecked(reference: str, catalog: Path | None) -> Scheme:
     """A scheme for ``verify``: a file is read without the check that ``resolve`` makes."""
     if Path(reference).is_file():
         from catalog import formats
 
-        return formats.read(Path(reference)), reference
-    found = resolve(reference, Catalog(catalog))
-    return found.scheme, found.id or reference
+        return formats.read(Path(reference))
+    return resolve(reference, existing_catalog(catalog)).scheme

@@ -67,10 +67,16 @@ def report(message: str, code: ExitCode, as_json: bool) -> ExitCode:
 def sentence(error: Exception) -> str:
     """One line that says what failed; an unforeseen exception says how to see more."""
     text = " ".join(str(error).split())
+    if isinstance(error, KeyError):
+        text = text.strip("\"'")
+    if isinstance(error, MemoryError):
+        return (
+            f"not enough memory{f' ({text})' if text else ''}; use a smaller format, fewer levels or smaller matrices"
+        )
     if isinstance(error, OSError) and error.filename and error.strerror:
         text = f"{error.strerror}: {error.filename}"
     if isinstance(error, ValueError | OSError | RuntimeError | LookupError | ImportError) and text:
-        return text.strip("\"'")
+        return text
     return f"internal error, {type(error).__name__}: {text} (set SUBCUBIC_DEBUG=1 to see where)"
 
 

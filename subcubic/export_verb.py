@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,10 +11,10 @@ from typing import Annotated
 import typer
 
 from catalog.canonical import digest
+from catalog.files import write_durably
 from catalog.scheme import Ring
-from catalog.store import Catalog
 from subcubic.errors import UsageError, guarded
-from subcubic.options import CatalogPath, Dtype, Json, ProductDtype, Reference
+from subcubic.options import CatalogPath, Dtype, Json, ProductDtype, Reference, at_least, existing_catalog
 from subcubic.output import note, print_json
 from subcubic.reference import resolve
 
@@ -52,11 +53,14 @@ def export(
     from codegen.emit import emit, emit_header
     from codegen.plan import plan
 
-    found = resolve(scheme, Catalog(catalog), (Ring.Z, Ring.Q))
+    found = resolve(scheme, existing_catalog(catalog), (Ring.Z, Ring.Q))
     if to is Target.C and dtype not in (Dtype.FP32, Dtype.FP64):
         raise UsageError(f"the C target has no {dtype}; choose --dtype fp32 or fp64")
     if build is not None and to is not Target.CUDA:
         raise UsageError("--build needs --to cuda")
+    at_least(1, "levels", levels)
+    if build is not None and not re.fullmatch(r"sm_\d{2,3}[af]?", build):
+        raise UsageError(f"--build {build} is no architecture; write it as sm_90 or sm_90a")
     the_plan = plan(found.scheme, levels)
     options: dict[str, str] = {}
     if to is Target.CUDA:
@@ -65,9 +69,9 @@ def export(
     text = emit(the_plan, to.value, **options)
     name = f"{the_plan.name}_{dtype}" if options else the_plan.name
     path = _destination(output, name + SUFFIX[to])
-    path.write_text(text)
+    write_durably(path, text.encode())
     if to is Target.CUDA:
-        path.with_suffix(".h").write_text(emit_header(the_plan))
+        write_durably(path.with_suffix(".h"), emit_header(the_plan).encode())
     if build is not None:
         _build(text, build, path.with_suffix(""))
     sha256 = hashlib.sha256(text.encode()).hexdigest()

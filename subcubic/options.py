@@ -9,6 +9,11 @@ from typing import Annotated
 import typer
 
 from catalog.scheme import Ring
+from catalog.shards import Generator
+from catalog.store import Catalog
+from subcubic.errors import UsageError
+from subcubic.output import note
+from subcubic.version import commit, version
 
 CatalogPath = Annotated[
     Path | None, typer.Option("--catalog", envvar="SUBCUBIC_CATALOG", help="Folder of the catalog in use.")
@@ -17,7 +22,50 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.
 Reference = Annotated[
     str, typer.Argument(metavar="SCHEME", help="An id or its prefix, a format such as 3x4x5, a built-in name, a file.")
 ]
-RingOption = Annotated[Ring | None, typer.Option(help="Coefficient ring.", case_sensitive=False)]
+RingOption = Annotated[str | None, typer.Option(help="F2, F3, ZT (ternary), Z or Q.")]
+RINGS = ("F2", "F3", "ZT", "Z", "Q")
+
+
+def ring_named(text: str) -> str:
+    """A ring as it is named on the command line; ``ZT`` is Z with coefficients in {-1, 0, 1}.
+
+    Raises:
+        UsageError: there is no such ring.
+    """
+    if text.upper() not in RINGS:
+        raise UsageError(f"unknown ring {text!r}; choose one of {', '.join(RINGS)}")
+    return text.upper()
+
+
+def scheme_ring(name: str) -> Ring:
+    """The ring that schemes over a ring named as on the command line have."""
+    return Ring.Z if name == "ZT" else Ring(name)
+
+
+def at_least(least: int, name: str, value: int | None) -> int | None:
+    """The value of option ``--name``.
+
+    Raises:
+        UsageError: it is below ``least``.
+    """
+    if value is not None and value < least:
+        raise UsageError(f"--{name} {value} must be at least {least}")
+    return value
+
+
+def writable_catalog(path: Path | None) -> Catalog:
+    """The catalog in use, whose new files name this version and commit."""
+    return Catalog(path, Generator(version=version(), commit=commit()))
+
+
+def existing_catalog(path: Path | None) -> Catalog:
+    """The catalog in use, for reading; says on stderr when there is none yet, and which of its files are damaged."""
+    catalog = Catalog(path)
+    if not catalog.path.exists():
+        note(f"there is no catalog at {catalog.path} yet; the first search makes it")
+    for damage in catalog.damaged():
+        note(f"subcubic: left out: {damage}")
+    return catalog
 
 
 class Device(StrEnum):

@@ -7,10 +7,8 @@ from pathlib import Path
 
 from subcubic.version import ROOT
 
-RESULTS = ROOT / "benchmarks" / "results"
 
-
-def render(readme: str, results: Path = RESULTS) -> str:
+def render(readme: str, results: Path) -> str:
     """The README's text with every table between ``<!-- NAME -->`` and ``<!-- /NAME -->`` made anew."""
     from evaluate.report import results_table
 
@@ -47,7 +45,7 @@ def search_table(results: Path) -> str:
 def main() -> int:
     """Rewrite the README in place."""
     path = ROOT / "README.md"
-    path.write_text(render(path.read_text(encoding="utf-8")), encoding="utf-8")
+    path.write_text(render(path.read_text(encoding="utf-8"), ROOT / "benchmarks" / "results"), encoding="utf-8")
     return 0
 
 

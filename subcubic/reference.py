@@ -6,7 +6,8 @@ stored scheme of that format) or the id of a stored scheme, or a prefix of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from catalog.verify import require_exact
 from subcubic.errors import UsageError
 from subcubic.version import commit, version
 
+# Digits joined by x: meant as a format, even if it is no valid one. A file of such a name is reached as ./2x2x2.
+_FORMAT_LIKE = re.compile(r"-?\d+([xX]-?\d*)+")
 BUILT_IN = "strassen, winograd, classical-MxKxN"
 
 
@@ -50,16 +53,16 @@ def resolve(reference: str, catalog: Catalog, rings: tuple[Ring, ...] = (Ring.Z,
         LookupError: nothing stored fits.
         ValueError: a file holds no exact scheme.
     """
-    path = Path(reference)
-    if path.is_file():
-        from catalog import formats
-
-        return Resolved(require_exact(formats.read(path)), None, f"file {path}", provenance("file", source=path.name))
     built_in = _built_in(reference)
     if built_in is not None:
         return Resolved(built_in, None, f"built-in {reference}", provenance("formula", source=reference))
-    if "x" in reference.lower():
+    path = Path(reference)
+    if _FORMAT_LIKE.fullmatch(reference):
         return _best(parse_format(reference), catalog, rings)
+    if path.exists():
+        from catalog import formats
+
+        return Resolved(require_exact(formats.read(path)), None, f"file {path}", provenance("file", source=path.name))
     entry = catalog.get(reference)
     return Resolved(entry.scheme, entry.id, f"stored {entry.id[:12]}", entry.provenance)
 
@@ -119,10 +122,9 @@ def _best(format: Format, catalog: Catalog, rings: tuple[Ring, ...]) -> Resolved
         key=lambda row: (row.rank, rings.index(row.ring), row.planes_a + row.planes_b, row.additions_cse, row.id),
     )
     entry = catalog.get(row.id)
-    turned = "" if entry.scheme.format == format else f", turned from {entry.scheme.format} by role permutation"
-    return Resolved(
-        orient(entry.scheme, format),
-        entry.id if not turned else None,
-        f"best stored {format}: {entry.id[:12]}{turned}",
-        entry.provenance,
-    )
+    origin = f"best stored {format}: {entry.id[:12]}"
+    if entry.scheme.format == format:
+        return Resolved(entry.scheme, entry.id, origin, entry.provenance)
+    made = replace(provenance("role permutation"), parents=(entry.id,))
+    origin = f"{origin}, turned from {entry.scheme.format} by role permutation"
+    return Resolved(orient(entry.scheme, format), None, origin, made)

@@ -47,7 +47,7 @@ class Run:
         path = runs_folder() / f"{stamp}-{uuid.uuid4().hex[:6]}"
         path.mkdir(parents=True)
         run = cls(path)
-        run._replace("config.toml", _toml(config).encode())
+        run.write_config(config)
         return run
 
     @classmethod
@@ -62,9 +62,28 @@ class Run:
             raise LookupError(f"{len(found)} runs are named {name!r}...; `subcubic runs list` shows them all")
         return found[0]
 
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """Keep the resolved options, with which the run can go on."""
+        self._replace("config.toml", _toml(config).encode())
+
     def config(self) -> dict[str, Any]:
-        """The options that the run was started with."""
-        return tomllib.loads((self.path / "config.toml").read_text())
+        """The options that the run was started with.
+
+        Raises:
+            ValueError: the file is damaged.
+        """
+        path = self.path / "config.toml"
+        try:
+            return tomllib.loads(path.read_text())
+        except ValueError as error:
+            raise ValueError(f"{path} is damaged ({error}); start the search anew") from None
+
+    def summary(self) -> dict[str, Any]:
+        """Options and status for a listing; a run whose options are damaged is shown as such."""
+        try:
+            return {**self.config(), **self.status()}
+        except ValueError:
+            return {"status": "damaged"}
 
     def status(self) -> dict[str, Any]:
         """The last status written; a run whose process is gone while ``running`` is reported as ``killed``."""
@@ -72,13 +91,14 @@ class Run:
             status = json.loads((self.path / "status.json").read_text())
         except (OSError, ValueError):
             status = {"status": "running", "pid": None}
-        if status["status"] == "running" and not _alive(status.get("pid")):
+        if status["status"] == "running" and not _alive(status.get("pid"), status.get("started")):
             status["status"] = "killed"
         return status
 
     def write_status(self, **facts: Any) -> None:
         """Replace the status atomically."""
-        self._replace("status.json", json.dumps({"pid": os.getpid(), "updated": time.time(), **facts}).encode())
+        mine = {"pid": os.getpid(), "started": _started(os.getpid()), "updated": time.time()}
+        self._replace("status.json", json.dumps({**mine, **facts}).encode())
 
     def log(self, **facts: Any) -> None:
         """Append one JSON line to the progress file, whose older half goes when it grows too long."""
@@ -138,7 +158,8 @@ def all_runs() -> list[Run]:
     return [Run(p) for p in sorted(folder.iterdir()) if (p / "config.toml").is_file()] if folder.is_dir() else []
 
 
-def _alive(pid: int | None) -> bool:
+def _alive(pid: int | None, started: str | None) -> bool:
+    """Whether the process that wrote a status still runs; its start tells it from a later one with the same number."""
     if not pid:
         return False
     try:
@@ -147,7 +168,17 @@ def _alive(pid: int | None) -> bool:
         return False
     except PermissionError:
         return True
-    return True
+    return started is None or started == _started(pid)
+
+
+def _started(pid: int) -> str | None:
+    """When a process began, in ticks since this boot of the machine, or None where /proc does not tell."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return None
+    return f"{boot}/{ticks}"
 
 
 def _toml(config: Mapping[str, Any]) -> str:

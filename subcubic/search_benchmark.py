@@ -40,9 +40,12 @@ _HEAD |= {"schema_version": SCHEMA_VERSION, "timer": "see each row"}
 def run_benchmark(format: Format | None, ring: str | None, out: Path | None, as_json: bool) -> ExitCode:
     """Measure everything, or what concerns one format and ring, and print and save the rows."""
     rows: list[Row] = []
-    for row in _rows(format, ring):
-        rows.append(row)
-        note(_line(row))
+    try:
+        for row in _rows(format, ring):
+            rows.append(row)
+            note(_line(row))
+    except KeyboardInterrupt:
+        note("interrupted; what was measured so far follows")
     if not rows:
         note("nothing of the benchmark concerns this format and ring")
     whole = {**_HEAD, "created_utc": utc_now(), "commit": commit(), "device": processor(), "rows": rows}

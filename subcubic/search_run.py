@@ -12,11 +12,12 @@ from typing import Any
 
 from catalog.bounds import best_known
 from catalog.provenance import Provenance
-from catalog.scheme import Format, Ring, Scheme
+from catalog.scheme import Format, Scheme
 from catalog.store import Catalog
 from catalog.transform import orient
 from search.events import Checkpoint, Done, Found, Progress, Started
 from search.find import Query, find
+from subcubic.options import scheme_ring
 from subcubic.output import note
 from subcubic.progress import Display
 from subcubic.reference import provenance
@@ -46,7 +47,13 @@ class Outcome:
 
 
 def carry_out(
-    query: Query, catalog: Catalog, run: Run, starts: Sequence[Scheme] = (), *, quiet: bool = False
+    query: Query,
+    catalog: Catalog,
+    run: Run,
+    starts: Sequence[Scheme] = (),
+    parents: Sequence[str] = (),
+    *,
+    quiet: bool = False,
 ) -> Outcome:
     """Search, from the run's checkpoint when it has one, until the query is met, its limit or an interrupt.
 
@@ -57,7 +64,7 @@ def carry_out(
         ValueError: the query makes no sense or the checkpoint is of another search.
         OSError: the catalog or the run folder cannot be written.
     """
-    outcome, shelf = Outcome(), _Shelf(query, catalog, run)
+    outcome, shelf = Outcome(), _Shelf(query, catalog, run, parents)
     run.clear_stop()
     run.write_status(status="running", rank=None)
     logged = 0.0
@@ -107,8 +114,8 @@ def carry_out(
 class _Shelf:
     """Brings schemes to the catalog in batches: at the target rank soon, above it once they have settled."""
 
-    def __init__(self, query: Query, catalog: Catalog, run: Run) -> None:
-        self.query, self.catalog, self.run = query, catalog, run
+    def __init__(self, query: Query, catalog: Catalog, run: Run, parents: Sequence[str]) -> None:
+        self.query, self.catalog, self.run, self.parents = query, catalog, run, tuple(parents)
         self.best: int | None = None
         self.ids: list[str] = []
         self.waiting: list[Found] = []
@@ -133,8 +140,11 @@ class _Shelf:
             self.flush()
 
     def flush(self) -> None:
-        found, self.waiting, self.flushed = self.waiting, [], time.monotonic()
-        for item, added in zip(found, self.catalog.add_many((f.scheme, self._made(f)) for f in found), strict=True):
+        self.flushed = time.monotonic()
+        # What waits is forgotten only once it is stored, so that a failure can be tried again.
+        done = self.catalog.add_many((found.scheme, self._made(found)) for found in self.waiting)
+        found, self.waiting = self.waiting, []
+        for item, added in zip(found, done, strict=True):
             self.ids.append(added.id)
             self.run.log(stored=added.id, rank=item.rank, seconds=item.seconds, status=added.status)
 
@@ -142,12 +152,15 @@ class _Shelf:
         options: dict[str, Any] = {
             "ring": self.query.ring,
             "target": self.query.target,
-            "steps": found.steps,
-            "block": found.block,
-            "seconds": round(found.seconds, 3),
+            "keep": self.query.keep,
+            "steps": self.query.steps,
+            "budget_s": self.query.budget_s,
+            "found_at_step": found.steps,
+            "found_in_block": found.block,
+            "found_after_s": round(found.seconds, 3),
             "run": self.run.name,
         }
-        return provenance(self.query.method, seed=self.query.seed, options=options)
+        return provenance(self.query.method, seed=self.query.seed, options=options, parents=self.parents)
 
 
 def target_of(format: Format, ring: str, target: int | None) -> int:
@@ -161,11 +174,6 @@ def target_of(format: Format, ring: str, target: int | None) -> int:
 def known_rank(format: Format, ring: str) -> int | None:
     """Best known rank over a ring named as on the command line (``ZT`` is ternary Z)."""
     return best_known(format, scheme_ring(ring), ternary=ring == "ZT")
-
-
-def scheme_ring(ring: str) -> Ring:
-    """The ring that schemes found for ``--ring`` have."""
-    return Ring.Z if ring == "ZT" else Ring(ring)
 
 
 def parents(catalog: Catalog, references: Sequence[str], format: Format) -> list[Scheme]:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from catalog.scheme import Format
-from catalog.store import Catalog
 from subcubic.errors import ExitCode, UsageError, guarded
-from subcubic.options import CatalogPath, Device, Json
+from subcubic.options import CatalogPath, Device, Json, RingOption, at_least, ring_named, scheme_ring, writable_catalog
 from subcubic.output import print_json, table
 from subcubic.reference import format_of
 from subcubic.runs import Run, all_runs
 
-_RINGS = ("F2", "F3", "ZT", "Z", "Q")
 _DEFAULT_BUDGET = "60s"
+
+if TYPE_CHECKING:
+    from search.find import Query
+    from subcubic.search_run import Outcome
 
 
 class Method(StrEnum):
@@ -36,7 +37,7 @@ def search(
     m: Annotated[int | None, typer.Option("--m", help="Rows of A and C.")] = None,
     n: Annotated[int | None, typer.Option("--n", help="Columns of B and C.")] = None,
     k: Annotated[int | None, typer.Option("--k", help="Columns of A, rows of B.")] = None,
-    ring: Annotated[str, typer.Option(help="F2, F3, ZT (ternary), Z or Q.")] = "Z",
+    ring: RingOption = None,
     method: Annotated[
         Method, typer.Option(help="Walks in the flip graph, or tree search without a network.")
     ] = Method.AUTO,
@@ -63,22 +64,24 @@ def search(
     if benchmark:
         from subcubic.search_benchmark import run_benchmark
 
-        wanted = format_of(format, m, n, k) if format else None
-        return run_benchmark(wanted, _ring(ring) if wanted else None, out, json_output)
-    base_case, ring = format_of(format, m, n, k), _ring(ring)
+        some = format is not None or (m, n, k) != (None, None, None)
+        only = format_of(format, m, n, k) if some else None
+        return run_benchmark(only, ring_named(ring) if ring else None, out, json_output)
+    base_case, over = format_of(format, m, n, k), ring_named(ring or "Z")
     config = {
         "format": str(base_case),
-        "ring": ring,
+        "ring": over,
         "method": _method(method),
-        "target": _target(base_case, ring, target),
-        "keep": _at_least(1, "keep", keep),
-        "seed": _at_least(0, "seed", seed),
-        "steps": _at_least(1, "steps", steps),
+        "target": _target(base_case, over, target),
+        "keep": at_least(1, "keep", keep),
+        "seed": _seed(seed),
+        "steps": at_least(1, "steps", steps),
         "budget_s": _seconds(budget or _DEFAULT_BUDGET) if budget or steps is None else None,
-        "workers": _at_least(1, "workers", workers),
+        "workers": at_least(1, "workers", workers),
         "start": start or [],
+        "catalog": str(writable_catalog(catalog).path.absolute()),
     }
-    return _execute(Run.create(config), config, Catalog(catalog), json_output)
+    return _execute(None, config, json_output)
 
 
 runs = typer.Typer(no_args_is_help=True, help="List, stop and resume searches.")
@@ -88,7 +91,7 @@ runs = typer.Typer(no_args_is_help=True, help="List, stop and resume searches.")
 @guarded
 def list_runs(json_output: Json = False) -> None:
     """List the searches that left a run folder, oldest first."""
-    rows = [{"run": run.name, **run.config(), **run.status(), "path": str(run.path)} for run in all_runs()]
+    rows = [{"run": run.name, **run.summary(), "path": str(run.path)} for run in all_runs()]
     if json_output:
         print_json({"runs": rows})
     else:
@@ -120,7 +123,7 @@ def resume(
     budget: Annotated[str | None, typer.Option(help="New time limit, counted from the run's start.")] = None,
     steps: Annotated[int | None, typer.Option(help="New limit in steps, counted from the run's start.")] = None,
     workers: Annotated[int | None, typer.Option(help="Threads.")] = None,
-    catalog: CatalogPath = None,
+    catalog: Annotated[Path | None, typer.Option(help="Another catalog than the run's own.")] = None,
     json_output: Json = False,
 ) -> ExitCode:
     """Go on with a search that was stopped, interrupted or killed, from its last checkpoint."""
@@ -128,27 +131,42 @@ def resume(
     if run.status()["status"] == "running":
         raise ValueError(f"run {run.name} is still running; stop it first")
     config = run.config()
+    if config["method"] == Method.MCTS:
+        raise ValueError(f"run {run.name} is a tree search, which keeps no checkpoint; start it anew with search")
     if budget is not None:
         config["budget_s"] = _seconds(budget)
     if steps is not None:
-        config["steps"] = _at_least(1, "steps", steps)
+        config["steps"] = at_least(1, "steps", steps)
     if workers is not None:
-        config["workers"] = _at_least(1, "workers", workers)
-    return _execute(run, config, Catalog(catalog), json_output)
+        config["workers"] = at_least(1, "workers", workers)
+    if catalog is not None:
+        config["catalog"] = str(catalog.absolute())
+    return _execute(run, config, json_output)
 
 
-def _execute(run: Run, config: dict[str, Any], catalog: Catalog, as_json: bool) -> ExitCode:
-    from search.find import Query
-    from subcubic.search_run import carry_out, echo, known_rank, parents, scheme_ring
+def _execute(run: Run | None, config: dict[str, Any], as_json: bool) -> ExitCode:
+    """Check a configuration, then start it as a new run or go on with the given one."""
+    from search.campaign import cores
+    from search.find import Query, check
+    from subcubic.search_run import carry_out, echo, known_rank, parents
 
     wanted = Format.parse(config["format"])
     options: dict[str, Any] = {key: config.get(key) for key in ("steps", "budget_s", "workers")}
     options |= {key: config[key] for key in ("ring", "target", "method", "keep", "seed")}
     query = Query(wanted, **options)
-    ring = scheme_ring(query.ring)
-    stored = [row.rank for row in catalog.rows(format=wanted, ring=ring, ternary=query.ring == "ZT")]
-    echo(query, run, query.workers or os.cpu_count() or 1, min(stored, default=None))
-    outcome = carry_out(query, catalog, run, parents(catalog, config.get("start", []), wanted), quiet=as_json)
+    catalog = writable_catalog(Path(config["catalog"]))
+    starts = parents(catalog, config.get("start", []), wanted)
+    try:
+        check(query, starts)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    stored = [row.rank for row in catalog.rows(wanted, scheme_ring(query.ring), ternary=query.ring == "ZT")]
+    if run is None:
+        run = Run.create(config)
+    else:
+        run.write_config(config)
+    echo(query, run, query.workers or cores(), min(stored, default=None))
+    outcome = carry_out(query, catalog, run, starts, config.get("start", []), quiet=as_json)
     if as_json:
         print_json(
             {
@@ -163,22 +181,28 @@ def _execute(run: Run, config: dict[str, Any], catalog: Catalog, as_json: bool) 
                 "run": run.name,
             }
         )
-    elif outcome.id is None:
-        print(f"{outcome.status}: nothing better than the standard algorithm in {outcome.seconds:.2f} s")
     else:
-        print(
-            f"{outcome.status}: {wanted} of rank {outcome.rank} over {query.ring} in {outcome.seconds:.3f} s "
-            f"(compiling {outcome.compile_seconds:.1f} s apart), exact, stored as {outcome.id[:12]}"
-        )
+        print(_verdict(query, outcome))
     if outcome.status == "interrupted":
         return ExitCode.INTERRUPTED
     return ExitCode.DONE if outcome.status == "found" else ExitCode.BUDGET
 
 
-def _ring(text: str) -> str:
-    if text.upper() not in _RINGS:
-        raise UsageError(f"unknown ring {text!r}; choose one of {', '.join(_RINGS)}")
-    return text.upper()
+def _verdict(query: Query, outcome: Outcome) -> str:
+    """What a search came to, in a sentence or two."""
+    if outcome.id is None:
+        text = f"{outcome.status}: nothing better than the standard algorithm in {outcome.seconds:.2f} s"
+    else:
+        text = (
+            f"{outcome.status}: {query.format} of rank {outcome.rank} over {query.ring} in {outcome.seconds:.3f} s "
+            f"(compiling {outcome.compile_seconds:.1f} s apart), exact, stored as {outcome.id[:12]}"
+        )
+    if outcome.lift_failures and outcome.status != "found":
+        text += (
+            f"; the walks reached rank {outcome.walk_rank} over F2, and {outcome.lift_failures} of their schemes did "
+            f"not lift to {query.ring}: ask for --ring F2 or ZT, or for a higher --target"
+        )
+    return text
 
 
 def _method(method: Method) -> str:
@@ -188,7 +212,7 @@ def _method(method: Method) -> str:
 
 def _target(format: Format, ring: str, target: int | None) -> int:
     from catalog.bounds import check_target
-    from subcubic.search_run import scheme_ring, target_of
+    from subcubic.search_run import target_of
 
     try:
         return check_target(format, scheme_ring(ring), target_of(format, ring, target))
@@ -196,10 +220,10 @@ def _target(format: Format, ring: str, target: int | None) -> int:
         raise UsageError(str(error)) from None
 
 
-def _at_least(least: int, name: str, value: int | None) -> int | None:
-    if value is not None and value < least:
-        raise UsageError(f"--{name} {value} must be at least {least}")
-    return value
+def _seed(seed: int) -> int:
+    if not 0 <= seed < 1 << 63:
+        raise UsageError(f"--seed {seed} must lie in 0..2^63-1")
+    return seed
 
 
 def _seconds(text: str) -> float:

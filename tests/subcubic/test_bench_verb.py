@@ -87,9 +87,12 @@ def test_bench_measures_saves_and_records(cli, home):
     ("arguments", "code", "says"),
     [
         (["winograd", "--shape", "1,2"], 2, "M,N,K"),
-        (["winograd", "--size", "0"], 1, "positive"),
-        (["winograd", "--pairs", "0"], 1, "pairs"),
-        (["winograd", "--regime", "warp"], 1, "warp"),
+        (["winograd", "--size", "0"], 2, "--size 0"),
+        (["winograd", "--pairs", "0"], 2, "--pairs 0"),
+        (["winograd", "--levels", "0"], 2, "--levels 0"),
+        (["winograd", "--limit", "-1"], 2, "--limit -1"),
+        (["winograd", "--shape", "4,0,4"], 2, "4,0,4"),
+        (["winograd", "--regime", "warp"], 2, "warp"),
         (["winograd", "--dtype", "fp8"], 2, "fp8"),
         (["8x8x8"], 1, "search 8x8x8"),
         ([], 2, "SCHEME"),
@@ -107,3 +110,17 @@ def test_a_missing_gpu_asked_for_by_name_is_exit_code_4(cli):
         pytest.skip("this machine has a GPU")
     done = cli("bench", "winograd", "--device", "gpu", "--size", 64)
     assert done.code == 4 and "no usable GPU" in done.err
+
+
+def test_results_survive_a_catalog_that_cannot_be_written(cli, home):
+    (home / "catalog").write_text("a file where the folder should be")
+    done = cli("bench", "winograd", "--device", "cpu", "--size", 16, "--dtype", "bf16", "--out", home / "r", "--json")
+    assert done.code == 0 and done.json["rows"]
+    assert "not in the catalog" in done.err and list((home / "r").glob("*.json"))
+
+
+def test_a_second_level_that_is_too_large_is_left_out(cli, home):
+    done = cli("bench", "classical-4x5x4", "--device", "cpu", "--size", 16, "--dtype", "fp16", "--json")
+    assert done.code == 0 and [row["levels"] for row in done.json["rows"]] in ([1], [1, 2])
+    done = cli("bench", "classical-5x5x5", "--device", "cpu", "--size", 16, "--dtype", "fp16", "--json")
+    assert [row["levels"] for row in done.json["rows"]] == [1] and "two levels left out" in done.err

@@ -65,6 +65,7 @@ def test_verify_reads_files_without_importing(cli, stocked, home):
     formats.write(Scheme(Format(2, 2, 2), Ring.Z, winograd().U, winograd().V, wrong), home / "wrong.json")
     done = cli("catalog", "verify", home / "wrong.json", "--symbolic", "--json")
     assert done.code == 3
+    assert len(done.json["id"]) == 64 and done.json["reference"].endswith("wrong.json")
     assert done.json["exact"] is False and done.json["symbolic"] is False
     assert "coefficient of a[" in done.json["first_violation"]
     refused = cli("catalog", "import", home / "wrong.json")
@@ -146,3 +147,14 @@ def test_merge_and_compact_keep_every_scheme(cli, stocked, home):
     assert {row.id for row in Catalog().rows()} == before and len(before) == len(stocked) + 1
     assert cli("catalog", "fsck").code == 0
     assert cli("catalog", "merge", home / "nowhere").code == 1
+
+
+def test_rings_are_named_as_in_search(cli, stocked):
+    assert all(row["ternary"] for row in cli("catalog", "list", "--ring", "zt", "--json").json["schemes"])
+    assert cli("catalog", "list", "--ring", "F4").code == 2
+
+
+def test_a_catalog_that_is_not_there_is_said(cli, home):
+    for verb in ("list", "best", "fsck"):
+        done = cli("catalog", verb, "--catalog", home / "mistyped")
+        assert done.code == 0 and "no catalog at" in done.err

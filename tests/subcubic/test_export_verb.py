@@ -41,7 +41,8 @@ def test_a_format_finds_its_role_permutation(cli, home):
     [
         (["winograd", "--to", "c", "--dtype", "bf16"], 2, "C target has no bf16"),
         (["winograd", "--to", "c", "--build", "sm_90"], 2, "--to cuda"),
-        (["winograd", "--levels", "0"], 1, "levels must be at least 1"),
+        (["winograd", "--levels", "0"], 2, "--levels 0"),
+        (["winograd", "--build", "pascal"], 2, "pascal"),
         (["winograd", "--levels", "9"], 1, "use fewer levels"),
         (["winograd", "--to", "fortran"], 2, "fortran"),
         (["classical-2x2"], 2, "MxKxN"),

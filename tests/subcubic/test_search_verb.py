@@ -89,8 +89,11 @@ def test_a_search_can_start_from_a_stored_scheme(cli):
         (["2x2x2", "--workers", "0"], 2, "0"),
         (["2x2x2", "--method", "magic"], 2, "magic"),
         (["2x2x2", "--device", "gpu"], 4, "GPU"),
-        (["9x9x9", "--ring", "F2"], 1, "at most 64"),
-        (["2x2x2", "--ring", "ZT", "--method", "mcts"], 1, "F2"),
+        (["9x9x9", "--ring", "F2"], 2, "at most 64"),
+        (["2x2x2", "--ring", "ZT", "--method", "mcts"], 2, "F2"),
+        (["4x4x4", "--method", "mcts"], 2, "flips"),
+        (["2x2x2", "--seed", "-1"], 2, "--seed -1"),
+        (["2x2x2", "--seed", str(1 << 64)], 2, "2^63"),
         (["2x2x2", "--from", "beef"], 1, "'beef'"),
     ],
 )
@@ -99,6 +102,7 @@ def test_bad_input_is_one_sentence(cli, arguments, code, says):
     assert done.code == code
     assert says in done.err.replace("\n", " ")
     assert Catalog().rows() == []
+    assert cli("runs", "list", "--json").json["runs"] == []
 
 
 def test_runs_stop_and_resume_refuse_what_makes_no_sense(cli):
@@ -106,3 +110,34 @@ def test_runs_stop_and_resume_refuse_what_makes_no_sense(cli):
     assert cli("runs", "stop", done["run"]).code == 1
     assert cli("runs", "stop", "nope").code == 1
     assert cli("runs", "resume", "nope").code == 1
+
+
+def test_a_run_remembers_its_catalog_and_its_new_limits(cli, home):
+    options = ("--ring", "F2", "--target", 22, "--steps", 300_000, "--catalog", home / "mine")
+    first = cli("search", "3x3x3", *options, "--json")
+    assert cli("runs", "resume", first.json["run"], "--steps", 600_000, "--json").json["steps"] >= 600_000
+    assert not (home / "catalog").exists() and Catalog(home / "mine").rows()
+    assert cli("runs", "list", "--json").json["runs"][0]["steps"] == 600_000
+
+
+def test_a_damaged_run_is_listed_as_such(cli, home):
+    run = cli("search", "2x2x2", "--ring", "F2", "--json").json["run"]
+    (home / "runs" / run / "config.toml").write_text("steps = ")
+    assert cli("runs", "list", "--json").json["runs"][0]["status"] == "damaged"
+    assert "damaged" in cli("runs", "resume", run).err
+
+
+def test_parents_are_kept(cli):
+    first = cli("search", "2x2x2", "--ring", "F2", "--seed", 1, "--json").json
+    second = cli("search", "2x2x3", "--ring", "F2", "--from", first["id"], "--json").json
+    assert Catalog().get(second["id"]).provenance.parents == (first["id"],)
+
+
+def test_the_tree_search_says_that_it_cannot_resume(cli):
+    run = cli("search", "2x2x2", "--method", "mcts", "--json").json["run"]
+    assert "keeps no checkpoint" in cli("runs", "resume", run).err
+
+
+def test_a_time_limit_is_kept_while_lifting(cli):
+    done = cli("search", "3x3x4", "--target", 28, "--budget", "4s", "--seed", 1, "--json")
+    assert done.code == 5 and 4 <= done.json["seconds"] < 12
