@@ -23,6 +23,7 @@ from search.game import require_playable
 WalkRing = Literal["F2", "ZT"]
 # Steps of all walks after which a scheme above the target is lifted: about half a second of two cores.
 _SETTLED_STEPS = 30_000_000
+_SMALL_VOLUME = 27
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
 def _in_ring(query: Query, source: Iterator[Event]) -> Iterator[Event]:
     """Carry the schemes of a search over to the wanted ring and end it when enough have arrived."""
     yield Started(_compile(query))
-    convert = _conversion(query.ring)
+    convert = _conversion(query)
     kept: set[str] = set()
     best, flips, failures = query.format.volume, 0, 0
     waiting: Found | None = None
@@ -150,7 +151,7 @@ def _is_due(query: Query, waiting: Found, event: Event, best: int) -> bool:
         return True
     if waiting.rank >= best or not isinstance(event, Progress | Done):
         return False
-    if query.ring in ("F2", "ZT") or isinstance(event, Done):
+    if isinstance(event, Done) or (query.method == "flips" and _walk_ring(query) in (query.ring, "ZT")):
         return True
     return event.steps - waiting.steps >= _SETTLED_STEPS
 
@@ -163,8 +164,8 @@ def _clock(event: Event) -> float:
 def _walks(
     query: Query, starts: Sequence[Scheme], resume: State | None, should_stop: Callable[[], bool]
 ) -> Iterator[Event]:
-    walk_ring: WalkRing = "ZT" if query.ring == "ZT" else "F2"
-    first_will_do = query.ring == walk_ring and query.keep == 1
+    walk_ring = _walk_ring(query)
+    first_will_do = walk_ring in (query.ring, "ZT") and query.keep == 1
     config = Config(
         query.format,
         walk_ring,
@@ -219,17 +220,23 @@ def _compile(query: Query) -> float:
         from search.tree import compile_kernels
 
         return compile_kernels()
-    return compile_kernel(Ring.Z if query.ring == "ZT" else Ring.F2)
+    return compile_kernel(Ring.Z if _walk_ring(query) == "ZT" else Ring.F2)
 
 
-def _conversion(ring: str) -> Callable[[Scheme], Scheme | None]:
-    """How a scheme of the walks becomes one over ``ring``; None where it does not."""
-    if ring in ("F2", "ZT"):
-        return lambda scheme: scheme
+def _walk_ring(query: Query) -> WalkRing:
+    """Where to walk. Small formats are walked over Z at once: that is as quick, and what it finds is ternary."""
+    small = query.ring != "F2" and query.format.volume <= _SMALL_VOLUME
+    return "ZT" if query.ring == "ZT" or small else "F2"
+
+
+def _conversion(query: Query) -> Callable[[Scheme], Scheme | None]:
+    """How a scheme that was found becomes one over the wanted ring; None where it does not."""
     from search.lifting import lift
 
-    def over_f3(scheme: Scheme) -> Scheme | None:
-        lifted = lift(scheme)
-        return None if lifted is None else reduce_mod(lifted, Ring.F3)
+    def convert(scheme: Scheme) -> Scheme | None:
+        if query.ring == scheme.ring or (scheme.ring is Ring.Z and query.ring in ("ZT", "Q")):
+            return scheme
+        over_z = scheme if scheme.ring is Ring.Z else lift(scheme, rational=query.ring == "Q")
+        return over_z if over_z is None or query.ring != "F3" else reduce_mod(over_z, Ring.F3)
 
-    return over_f3 if ring == "F3" else lambda scheme: lift(scheme, rational=ring == "Q")
+    return convert

@@ -21,6 +21,8 @@ from subcubic.version import commit
 _SIZES = {"gpu": [4096, 8192], "cpu": [512, 1024]}
 _DTYPES = {"gpu": [Dtype.FP32, Dtype.BF16], "cpu": [Dtype.FP64, Dtype.FP32, Dtype.BF16, Dtype.FP16]}
 # With --quick: one shape, fewer pairs, and a time limit for each row.
+# The CPU is slow and its timings scatter: a row that takes longer is measured on fewer pairs.
+_CPU_S = 20.0
 _QUICK_SIZES, _QUICK_PAIRS, _QUICK_S = {"gpu": [4096], "cpu": [512]}, 10, 3.0
 
 
@@ -97,7 +99,7 @@ def bench(
         distribution=distribution.value,
         seed=seed,
         product_dtype=None if product_dtype is ProductDtype.INPUT else product_dtype.value,
-        limit=_QUICK_S if limit is None and quick else limit,
+        limit=limit if limit is not None else _QUICK_S if quick else _CPU_S if kind == "cpu" else None,
     )
     if out is not None:
         note(f"saved to {save(document, out)}")
@@ -130,7 +132,11 @@ def _record(store: Catalog, found: Sequence[Resolved], document: dict[str, Any])
     The document is printed and saved by then, so a catalog that cannot be written costs a note and not the results.
     """
     try:
-        ids = {added.id for added in store.add_many((item.scheme, item.provenance) for item in found)}
+        added = store.add_many((item.scheme, item.provenance) for item in found)
+        ids = {item.id for item in added}
+        for item in added:
+            if item.status == "new":
+                note(f"stored {item.id[:12]} in the catalog, with its measurements")
         head = {key: value for key, value in document.items() if key not in ("rows", "skipped")}
         store.record_many((row["id"], {**head, "row": row}) for row in document["rows"] if row["id"] in ids)
     except OSError as error:

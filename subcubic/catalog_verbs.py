@@ -21,7 +21,7 @@ from subcubic.options import (
     scheme_ring,
     writable_catalog,
 )
-from subcubic.output import note, print_json
+from subcubic.output import cell, note, print_json
 from subcubic.reference import parse_format, provenance, resolve
 
 app = typer.Typer(no_args_is_help=True, help="Browse, check and exchange the verified schemes.")
@@ -91,7 +91,7 @@ def show(
         return
     width = max(map(len, facts))
     for name, value in facts.items():
-        print(f"{name.ljust(width)}  {value if value is not None else '-'}")
+        print(f"{name.ljust(width)}  {cell(value)}")
     print("\n" + describe(found.scheme))
     if factors:
         for name in "UVW":
@@ -195,7 +195,7 @@ def export_file(
     catalog: CatalogPath = None,
     json_output: Json = False,
 ) -> None:
-    """Write a scheme to a file that others can read (JSON or npz)."""
+    """Write a scheme to a file that others can read (JSON or npz). For code, see `subcubic export`."""
     from catalog import formats
     from catalog.canonical import digest
 
@@ -207,7 +207,8 @@ def export_file(
     if json_output:
         print_json({"id": digest(found.scheme), "path": str(output)})
     else:
-        print(f"{found.origin}: {found.scheme} written to {output}")
+        scheme_text = f"{found.scheme.format} of rank {found.scheme.rank} over {found.scheme.ring}"
+        print(f"{found.origin}: {scheme_text} written to {output}")
 
 
 @app.command()

@@ -28,7 +28,9 @@ class Target(StrEnum):
     JAX = "jax"
 
 
-SUFFIX = {Target.CUDA: ".cu", Target.C: ".c", Target.NUMPY: ".py", Target.JAX: ".py"}
+SUFFIX = {Target.CUDA: ".cu", Target.C: ".c", Target.NUMPY: "_numpy.py", Target.JAX: "_jax.py"}
+# nvcc needs about as many milliseconds per product and side.
+_SLOW_PRODUCTS = 200
 
 
 @guarded
@@ -49,7 +51,7 @@ def export(
     catalog: CatalogPath = None,
     json_output: Json = False,
 ) -> None:
-    """Write a scheme as one self-contained source file that depends on nothing of ours."""
+    """Write a scheme as code: one self-contained file, with a header for CUDA and C. See also `catalog export`."""
     from codegen.emit import emit, emit_header
     from codegen.plan import plan
 
@@ -59,6 +61,11 @@ def export(
     if build is not None and to is not Target.CUDA:
         raise UsageError("--build needs --to cuda")
     at_least(1, "levels", levels)
+    if found.scheme.ring.modulus:
+        raise UsageError(
+            f"{scheme} holds over {found.scheme.ring} only; lift it: "
+            f"subcubic search {found.scheme.format} --ring Z --from {digest(found.scheme)[:12]}"
+        )
     if build is not None and not re.fullmatch(r"sm_\d{2,3}[af]?", build):
         raise UsageError(f"--build {build} is no architecture; write it as sm_90 or sm_90a")
     the_plan = plan(found.scheme, levels)
@@ -68,18 +75,27 @@ def export(
         options["product_dtype"] = dtype.value if product_dtype is ProductDtype.INPUT else _wide(dtype)
     text = emit(the_plan, to.value, **options)
     name = f"{the_plan.name}_{dtype}" if options else the_plan.name
+    if to is Target.CUDA and product_dtype is ProductDtype.FP32 and dtype in (Dtype.FP16, Dtype.BF16):
+        name += "_fp32products"
     path = _destination(output, name + SUFFIX[to])
     write_durably(path, text.encode())
-    if to is Target.CUDA:
-        write_durably(path.with_suffix(".h"), emit_header(the_plan).encode())
+    header = path.with_suffix(".h") if to in (Target.CUDA, Target.C) else None
+    if header is not None:
+        write_durably(header, emit_header(the_plan, to.value).encode())
+    if to is Target.CUDA and the_plan.rank > _SLOW_PRODUCTS:
+        note(f"{the_plan.rank} products: nvcc will need a minute or more for this file")
     if build is not None:
         _build(text, build, path.with_suffix(""))
     sha256 = hashlib.sha256(text.encode()).hexdigest()
     if json_output:
-        print_json({"id": digest(found.scheme), "target": to.value, "path": str(path), "sha256": sha256})
+        header_path = None if header is None else str(header)
+        facts = {"id": digest(found.scheme), "target": to.value, "path": str(path), "sha256": sha256}
+        print_json({**facts, "header": header_path, "program": str(path.with_suffix("")) if build else None})
     else:
         print(f"{found.origin}: {the_plan.scheme.format.described}, rank {the_plan.scheme.rank}, {levels} level(s)")
         print(f"{path}  sha256 {sha256}")
+        if header is not None:
+            print(header)
 
 
 def _wide(dtype: Dtype) -> str:

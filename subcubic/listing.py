@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from catalog.bounds import best_known
 from catalog.store import Row
 from subcubic.output import table
-from subcubic.reference import Resolved
+
+if TYPE_CHECKING:
+    from subcubic.reference import Resolved
 
 
 def row_json(row: Row) -> dict[str, Any]:
@@ -19,6 +21,7 @@ def row_json(row: Row) -> dict[str, Any]:
         "ring": row.ring.value,
         "rank": row.rank,
         "best_known": best_known(row.format, row.ring, ternary=row.ternary),
+        "gap": gap(row),
         "ternary": row.ternary,
         "additions": row.additions,
         "additions_cse": row.additions_cse,
@@ -27,7 +30,14 @@ def row_json(row: Row) -> dict[str, Any]:
         "planes_b": row.planes_b,
         "publications": None,
         "source": row.source,
+        "method": row.method,
     }
+
+
+def gap(row: Row) -> int | None:
+    """How far a rank lies above the best known one, None where none is known."""
+    known = best_known(row.format, row.ring, ternary=row.ternary)
+    return None if known is None else row.rank - known
 
 
 def facts_of(found: Resolved) -> dict[str, Any]:
@@ -52,11 +62,12 @@ def facts_of(found: Resolved) -> dict[str, Any]:
         "planes_a": planes_a,
         "planes_b": planes_b,
         "publications": None,
-        "growth": growth(scheme),
-        "stability": stability(scheme),
+        # Over a finite ring nothing is rounded.
+        "growth": None if scheme.ring.modulus else growth(scheme),
+        "stability": None if scheme.ring.modulus else stability(scheme),
         "origin": found.origin,
         "method": found.provenance.method,
-        "source": found.provenance.source,
+        "source": found.provenance.source or None,
         "seed": found.provenance.seed,
         "commit": found.provenance.commit,
         "created_utc": found.provenance.created_utc,
@@ -65,8 +76,13 @@ def facts_of(found: Resolved) -> dict[str, Any]:
 
 
 def by_format(rows: Sequence[Row]) -> list[Row]:
-    """Rows by format whatever the order of its sizes, then ring, rank and additions."""
-    return sorted(rows, key=lambda row: (row.format.sorted, row.ring.value, row.rank, row.additions_cse, row.id))
+    """Rows by format whatever the order of its sizes, then ring, then best first."""
+    return sorted(rows, key=lambda row: (row.format.sorted, row.ring.value, *merit(row)))
+
+
+def merit(row: Row) -> tuple[int, int, int, str]:
+    """Order of schemes of one format and ring, best first: rank, planes of A and B, additions after CSE, id."""
+    return row.rank, row.planes_a + row.planes_b, row.additions_cse, row.id
 
 
 def listing(rows: Sequence[Row]) -> str:
@@ -74,7 +90,6 @@ def listing(rows: Sequence[Row]) -> str:
     lines = []
     for row in rows:
         known = best_known(row.format, row.ring, ternary=row.ternary)
-        gap = None if known is None else row.rank - known
         lines.append(
             (
                 row.id[:12],
@@ -82,7 +97,7 @@ def listing(rows: Sequence[Row]) -> str:
                 row.ring,
                 row.rank,
                 known,
-                gap,
+                gap(row),
                 row.ternary,
                 row.additions,
                 row.additions_cse,

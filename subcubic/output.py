@@ -22,7 +22,7 @@ def note(text: str) -> None:
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Plain aligned columns; numbers to the right, None as a dash."""
-    cells = [[_cell(value) for value in row] for row in rows]
+    cells = [[cell(value) for value in row] for row in rows]
     widths = [max(len(row[i]) for row in [list(headings), *cells]) for i in range(len(headings))]
     numeric = [all(row[i][:1].isdigit() or row[i][:1] in "-+." for row in cells) for i in range(len(headings))]
     lines = [
@@ -35,7 +35,8 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return "\n".join(lines)
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    """One value as text: a dash for None, four digits of a float."""
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -16,6 +16,7 @@ from catalog.scheme import Format, Ring, Scheme
 from catalog.store import Catalog, Provenance
 from catalog.verify import require_exact
 from subcubic.errors import UsageError
+from subcubic.listing import merit
 from subcubic.version import commit, version
 
 # Digits joined by x: meant as a format, even if it is no valid one. A file of such a name is reached as ./2x2x2.
@@ -46,7 +47,7 @@ def resolve(reference: str, catalog: Catalog, rings: tuple[Ring, ...] = (Ring.Z,
     Args:
         reference: see the module.
         catalog: where ids and formats are looked up.
-        rings: for a format: which rings may answer, best first among equal ranks.
+        rings: for a format: which rings may answer.
 
     Raises:
         UsageError: a format or a built-in name is malformed.
@@ -63,6 +64,8 @@ def resolve(reference: str, catalog: Catalog, rings: tuple[Ring, ...] = (Ring.Z,
         from catalog import formats
 
         return Resolved(require_exact(formats.read(path)), None, f"file {path}", provenance("file", source=path.name))
+    if path.suffix or path.parent.name:
+        raise FileNotFoundError(f"there is no file {reference}, and it is no id, format or built-in name")
     entry = catalog.get(reference)
     return Resolved(entry.scheme, entry.id, f"stored {entry.id[:12]}", entry.provenance)
 
@@ -107,7 +110,7 @@ def _built_in(name: str) -> Scheme | None:
 
 
 def _best(format: Format, catalog: Catalog, rings: tuple[Ring, ...]) -> Resolved:
-    """The stored scheme of least rank, then fewest planes and additions, turned to the wanted format."""
+    """The best stored scheme of a format (see ``merit``), over Z or Q if there is one, turned to that format."""
     from catalog.transform import orient
 
     candidates = [row for row in catalog.rows(format=format) if row.ring in rings]
@@ -117,10 +120,8 @@ def _best(format: Format, catalog: Catalog, rings: tuple[Ring, ...]) -> Resolved
             f"the catalog has no {format} scheme over {names}; run `subcubic search {format}` or name a built-in "
             f"({BUILT_IN})"
         )
-    row = min(
-        candidates,
-        key=lambda row: (row.rank, rings.index(row.ring), row.planes_a + row.planes_b, row.additions_cse, row.id),
-    )
+    # A rank counts only beside its ring: one over F2 says nothing about real matrices, so it comes last.
+    row = min(candidates, key=lambda row: (row.ring in (Ring.F2, Ring.F3), *merit(row)))
     entry = catalog.get(row.id)
     origin = f"best stored {format}: {entry.id[:12]}"
     if entry.scheme.format == format:

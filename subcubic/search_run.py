@@ -120,12 +120,16 @@ class _Shelf:
         self.ids: list[str] = []
         self.waiting: list[Found] = []
         self.flushed = time.monotonic()
+        rows = catalog.rows(query.format, scheme_ring(query.ring), ternary=query.ring == "ZT")
+        self.stored = min((row.rank for row in rows), default=None)
 
     def offer(self, found: Found) -> None:
         if found.rank >= self.query.format.volume > self.query.target:
             return  # the standard algorithm is no find
         if self.best is None or found.rank < self.best:
             self.best, self.ids, self.waiting = found.rank, [], []
+        if self.stored is not None and found.rank > self.stored:
+            return  # the catalog has better ones
         self.waiting.append(found)
         self.settle(found.seconds)
 

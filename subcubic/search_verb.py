@@ -17,6 +17,7 @@ from subcubic.reference import format_of
 from subcubic.runs import Run, all_runs
 
 _DEFAULT_BUDGET = "60s"
+_SHOWN_IDS = 4
 
 if TYPE_CHECKING:
     from search.find import Query
@@ -133,6 +134,8 @@ def resume(
     config = run.config()
     if config["method"] == Method.MCTS:
         raise ValueError(f"run {run.name} is a tree search, which keeps no checkpoint; start it anew with search")
+    if run.status()["status"] == "found":
+        raise ValueError(f"run {run.name} has found what it looked for; start a new search")
     if budget is not None:
         config["budget_s"] = _seconds(budget)
     if steps is not None:
@@ -190,13 +193,15 @@ def _execute(run: Run | None, config: dict[str, Any], as_json: bool) -> ExitCode
 
 def _verdict(query: Query, outcome: Outcome) -> str:
     """What a search came to, in a sentence or two."""
-    if outcome.id is None:
+    result = f"{outcome.status}: {query.format} of rank {outcome.rank} over {query.ring} in {outcome.seconds:.3f} s"
+    if outcome.rank is None:
         text = f"{outcome.status}: nothing better than the standard algorithm in {outcome.seconds:.2f} s"
+    elif outcome.id is None:
+        text = f"{result}, not stored, since the catalog has a lower rank"
     else:
-        text = (
-            f"{outcome.status}: {query.format} of rank {outcome.rank} over {query.ring} in {outcome.seconds:.3f} s "
-            f"(compiling {outcome.compile_seconds:.1f} s apart), exact, stored as {outcome.id[:12]}"
-        )
+        stored = ", ".join(identity[:12] for identity in outcome.ids[-_SHOWN_IDS:])
+        count = f" ({len(outcome.ids)} schemes)" if len(outcome.ids) > 1 else ""
+        text = f"{result} (compiling {outcome.compile_seconds:.1f} s apart), exact, stored as {stored}{count}"
     if outcome.lift_failures and outcome.status != "found":
         text += (
             f"; the walks reached rank {outcome.walk_rank} over F2, and {outcome.lift_failures} of their schemes did "

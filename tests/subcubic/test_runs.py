@@ -56,9 +56,9 @@ def test_unknown_and_ambiguous_names_are_refused():
     Run.create({"format": "2x2x2"})
     Run.create({"format": "2x2x2"})
     assert len(all_runs()) == 2
-    with pytest.raises(LookupError, match="2 runs"):
+    with pytest.raises(LookupError, match="2 runs have"):
         Run.find("20")
-    with pytest.raises(LookupError, match="0 runs"):
+    with pytest.raises(LookupError, match="no run"):
         Run.find("nothing")
 
 

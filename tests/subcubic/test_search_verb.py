@@ -141,3 +141,16 @@ def test_the_tree_search_says_that_it_cannot_resume(cli):
 def test_a_time_limit_is_kept_while_lifting(cli):
     done = cli("search", "3x3x4", "--target", 28, "--budget", "4s", "--seed", 1, "--json")
     assert done.code == 5 and 4 <= done.json["seconds"] < 12
+
+
+def test_what_is_worse_than_stored_is_not_stored(cli):
+    assert cli("search", "3x3x3", "--ring", "F2", "--seed", 1).code == 0
+    worse = cli("search", "3x3x3", "--ring", "F2", "--target", 22, "--steps", 40_000, "--seed", 5)
+    assert worse.code == 5
+    assert {row.rank for row in Catalog().rows()} == {23}
+
+
+def test_small_formats_over_z_come_out_ternary(cli):
+    for text in ("2x2x2", "2x3x3", "3x3x3"):
+        cli("search", text, "--seed", 3)
+    assert all(row.ternary for row in Catalog().rows()) and len(Catalog().rows()) == 3
