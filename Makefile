@@ -23,7 +23,7 @@ comma := ,
 .PHONY: demo test fuzz lint notebooks results docs clean python
 
 demo: $(READY)
-	@echo "demo: $(if $(strip $(VENV)),installed into $(VENV),in the current interpreter $(PYTHON), nothing installed); $(if $(CUDA),GPU driver with CUDA $(CUDA),no GPU driver found so the CPU path runs)"
+	@echo "demo: $(if $(strip $(VENV)),installed into $(VENV),in the current interpreter $(PYTHON), nothing installed); $(if $(GPU_EXTRA),a GPU driver with CUDA $(CUDA) was found,$(if $(CUDA),the driver has CUDA $(CUDA) for which there is no CuPy extra so the CPU path runs,no GPU driver was found so the CPU path runs))"
 	@PYTHON="$(PY)" sh subcubic/demo.sh "$(DEMO)"
 
 test: lint

@@ -31,6 +31,14 @@ def write_durably(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
+def cache_folder() -> Path:
+    """Where compiled code is kept: $SUBCUBIC_CACHE, else subcubic/ in $XDG_CACHE_HOME or ~/.cache."""
+    own = os.environ.get("SUBCUBIC_CACHE")
+    if own:
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "subcubic"
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable, where the file system can do that.
 

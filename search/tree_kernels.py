@@ -3,9 +3,6 @@
 The tree is a set of flat arrays. Node s owns the edges s*K .. s*K + K - 1; an edge is a proposed move with its
 prior, its own estimate and what was found below it. All estimates are expected lengths of the finished game, so
 less is better.
-
-Hazard while editing: numba renews its cache of these functions when this file changes, not when ``slice_kernels``,
-whose functions are compiled into them, does.
 """
 
 from __future__ import annotations

@@ -22,6 +22,11 @@ ONLY_IN = {
     "h5py": {"catalog/hdf.py"},
     "cupy": {"evaluate/device.py"},
     "sympy": {"catalog/proof.py"},
+    "numba": {"search/compiled.py"},
+    "scipy": {"evaluate/blas.py"},
+    "matplotlib": {"catalog/picture.py", "evaluate/plots.py"},
+    "jax": set(),
+    "torch": set(),
 }
 HEAVY = ("jax", "sympy", "numba", "cupy", "matplotlib", "scipy", "torch")
 
