@@ -71,6 +71,15 @@ class Elimination:
         solution[self.columns] = self._times(solution)[self.rows]
         return solution
 
+    def kernel_basis(self) -> NDArray[np.bool_]:
+        """The solutions of the homogeneous system with one free unknown set, [x - rank, x] bool."""
+        free = np.setdiff1d(np.arange(self.shape[1]), self.columns)
+        basis = np.zeros((len(free), self.shape[1]), dtype=bool)
+        for vector, unknown in zip(basis, free.tolist(), strict=True):
+            vector[unknown] = True
+            vector[self.columns] = self.matrix[self.rows, unknown >> 6] >> np.uint64(unknown & 63) & np.uint64(1)
+        return basis
+
     def _times(self, vector: NDArray[np.bool_]) -> NDArray[np.bool_]:
         from search.gf2_kernels import parities
 
@@ -121,9 +130,7 @@ def eliminate_packed(
         found = np.flatnonzero(pivots >= 0)
         rows += pivots[found].tolist()
         columns += (64 * word + found).tolist()
-    return Elimination(
-        (equations, unknowns), np.array(rows, dtype=np.int64), np.array(columns, dtype=np.int64), matrix
-    )
+    return Elimination((equations, unknowns), np.array(rows, dtype=np.int64), np.array(columns, dtype=np.int64), matrix)
 
 
 def pack(bits: NDArray[np.bool_]) -> Bits:

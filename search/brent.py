@@ -1,0 +1,101 @@
+"""The Brent equations at one point over F2, for lifting. Letters in shapes: e equations, x unknowns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catalog.scheme import Format, Scheme
+from search.gf2 import Bits
+
+# Bytes that one lift may take.
+LIMIT = 2 << 30
+
+
+@dataclass(frozen=True)
+class Brent:
+    """F(x) = T around a scheme: e = mk * kn * mn equations in x unknowns (all of U, then V, then W).
+
+    Attributes:
+        format: of the scheme.
+        start: [x] int64, the coefficients over F2.
+        target: [e] int64, T, the matrix multiplication tensor.
+    """
+
+    format: Format
+    start: NDArray[np.int64]
+    target: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, scheme: Scheme) -> Brent:
+        """The equations around ``scheme``."""
+        m, k, n = scheme.format
+        target = np.zeros((m, k, k, n, m, n), dtype=np.int64)
+        i, j, col = (index.ravel() for index in np.indices((m, k, n)))
+        target[i, j, j, col, i, col] = 1
+        return cls(scheme.format, np.concatenate([factor.ravel() for factor in scheme.factors]), target.ravel())
+
+    @property
+    def rows(self) -> tuple[int, int, int]:
+        """Rows of U, V and W."""
+        m, k, n = self.format
+        return m * k, k * n, m * n
+
+    @property
+    def rank(self) -> int:
+        """Terms of the scheme."""
+        return len(self.start) // sum(self.rows)
+
+    @property
+    def jacobian_fits(self) -> bool:
+        """Whether Hensel lifting keeps below the limit of memory."""
+        return self._jacobian_bytes <= LIMIT
+
+    @property
+    def _jacobian_bytes(self) -> int:
+        # The matrix, the sums of pivot rows in its elimination, and the products of U and V in a residual.
+        a, b, _ = self.rows
+        return 8 * ((len(self.start) + 63) // 64 * (len(self.target) + 2048) + a * b * self.rank)
+
+    def factors(self, point: NDArray) -> list[NDArray]:
+        """U, V, W as matrices [rows, r] of a point [x]."""
+        a, b, _ = self.rows
+        return [part.reshape(-1, self.rank) for part in np.split(point, [a * self.rank, (a + b) * self.rank])]
+
+    def residual(self, point: NDArray[np.int64]) -> NDArray[np.int64]:
+        """T - F(point), [e] int64, exact modulo 2**64 (integer overflow wraps)."""
+        u, v, w = self.factors(point)
+        products = (u[:, None, :] * v[None, :, :]).reshape(-1, self.rank)
+        return self.target - (products @ w.T).ravel()
+
+    def jacobian(self, order: NDArray[np.int64]) -> Bits:
+        """The derivative of F modulo 2, [e, ceil(x / 64)] uint64, with unknown ``order[j]`` in column j.
+
+        Raises:
+            ValueError: it would take too much memory.
+        """
+        if not self.jacobian_fits:
+            raise ValueError(
+                f"lifting this {self.format} scheme of rank {self.rank} would take {self._jacobian_bytes / 2**30:.2f}"
+                f" GiB, the limit is {LIMIT >> 30} GiB; lift the smaller schemes that it is made of instead"
+            )
+        words = (len(order) + 63) // 64
+        column = np.empty_like(order)
+        column[order] = np.arange(len(order))
+        matrix = np.zeros((*self.rows, words), dtype=np.uint64)
+        factors = self.factors(self.start)
+        columns = self.factors(column)
+        for term in range(self.rank):
+            support = [np.flatnonzero(factor[:, term]) for factor in factors]
+            for mode in range(3):
+                u, v, w = (np.arange(self.rows[i]) if i == mode else support[i] for i in range(3))
+                where = columns[mode][:, term]
+                shape = [1, 1, 1]
+                shape[mode] = -1
+                where = where.reshape(shape)
+                matrix[u[:, None, None], v[None, :, None], w[None, None, :], where >> 6] |= np.uint64(1) << (
+                    where & 63
+                ).astype(np.uint64)
+        return matrix.reshape(-1, words)
