@@ -9,9 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from catalog.measures import growth
 from codegen.build import build_cuda
 from codegen.emit import emit
-from codegen.emit_cuda import growth
 from codegen.plan import Plan
 from tests.codegen.schemes import plans
 
@@ -127,7 +127,9 @@ def check(kernel: Kernel, shape, gap, alpha, beta, integers=False, unit=None) ->
         return
     unit = max(unit or 0, UNIT[kernel.dtype])
     accumulation = UNIT["fp64" if kernel.dtype == "fp64" else "fp32"]
-    tolerance = (8 * unit + 4 * accumulation * (8 + k**0.5)) * max(1.0, growth(kernel.plan))
+    tolerance = (8 * unit + 4 * accumulation * (8 + k**0.5)) * max(
+        1.0, growth(kernel.plan.scheme) / kernel.plan.format.volume
+    )
     scale = np.linalg.norm(a[:, :k].astype(float)) * np.linalg.norm(b[:, :n].astype(float)) / k**0.5
     scale = abs(alpha) * scale + (np.linalg.norm(exact) if beta else 0)
     assert np.linalg.norm(result[:, :n] - exact) <= tolerance * scale
