@@ -116,6 +116,8 @@ constexpr Accumulator kDivisor = {plan.divisor};
 constexpr int kWidthA = {widths["A"]}, kWidthB = {widths["B"]}, kWidthC = {widths["C"]};
 // cudaDataType_t of planes and products; CUBLAS_COMPUTE_32F is 68 (true FP32), CUBLAS_COMPUTE_64F is 70.
 constexpr int kPlaneType = {storage.library}, kProductType = {product.library}, kComputeType = {compute};
+// cublasMath_t: 0 is the default, which never rounds FP32 to TF32; 16 forbids to add parts of a product in 16 bits.
+constexpr int kMathMode = {16 if storage.bytes == 2 else 0};
 #ifdef SUBCUBIC_MAIN
 // Of the self-test: relative Frobenius error, and whether small integers pass through every step exactly.
 constexpr double kTolerance = {tolerance:.3e};

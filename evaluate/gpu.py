@@ -76,7 +76,7 @@ def open_arms(
     library = build_cuda(emit(plan, "cuda", dtype=dtype, product_dtype=product_dtype), device.arch, kind="shared")
     # cuBLAS comes first: finding it tells the emitted library where it is.
     try:
-        with open_cublas(xp) as cublas, open_kernel(library, plan.name) as kernel:
+        with open_cublas(xp, dtype) as cublas, open_kernel(library, plan.name) as kernel:
             size = kernel.workspace_bytes(m, n, k)
             bytes_of_set = (m * k + k * n + m * n) * DTYPES[dtype].bytes
             sets = 1 + ceil(2 * device.l2_bytes / bytes_of_set)
@@ -96,9 +96,9 @@ def open_arms(
             def baseline(number: int) -> None:
                 i = number % sets
                 pointers = (lefts[i].data.ptr, rights[i].data.ptr, references[i].data.ptr)
-                cublas.gemm(dtype, m, n, k, *pointers)
+                cublas.gemm(m, n, k, *pointers)
 
-            text = cublas.describe(dtype)
+            text = cublas.describe()
             yield Arms(xp, a, b, ours, baseline, outputs[0], references[0], size, text, sets)
             xp.cuda.get_current_stream().synchronize()
     except xp.cuda.memory.OutOfMemoryError as error:
