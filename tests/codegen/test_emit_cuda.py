@@ -10,8 +10,7 @@ import pytest
 from catalog.known import classical, winograd
 from catalog.scheme import Format
 from codegen.build import BuildError, build_cuda, resources
-from codegen.emit import emit, emit_header
-from codegen.emit_cuda import growth
+from codegen.emit import TARGETS, emit, emit_header
 from codegen.plan import plan
 from tests.codegen.schemes import plans
 
@@ -28,13 +27,11 @@ def nvcc(tmp_path, monkeypatch):
         pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
 
 
-def test_golden_winograd_fp32(golden, monkeypatch):
-    monkeypatch.setattr("codegen.emit_cuda._version", lambda: "VERSION")
+def test_golden_winograd_fp32(golden):
     golden(emit(PLANS["winograd"], "cuda"))
 
 
-def test_golden_rectangular_bf16(golden, monkeypatch):
-    monkeypatch.setattr("codegen.emit_cuda._version", lambda: "VERSION")
+def test_golden_rectangular_bf16(golden):
     golden(emit(PLANS["rectangular"], "cuda", dtype="bf16", product_dtype="fp32"))
 
 
@@ -138,10 +135,10 @@ def test_wide_accesses_unless_registers_forbid():
     assert widths(plan(classical(Format(1, 2, 64))), "fp32") == [4, 1, 1]
 
 
-def test_growth_is_relative_to_the_standard_algorithm():
-    assert growth(plan(classical(Format(2, 3, 4)))) == pytest.approx(1)
-    assert growth(PLANS["winograd"]) == pytest.approx(17.85 / 8, abs=1e-3)
-    assert growth(PLANS["winograd2"]) == pytest.approx(growth(PLANS["winograd"]) ** 2)
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_text_names_the_version_that_the_caller_hands_in(target):
+    named, unnamed = emit(PLANS["winograd"], target, version="1.2.3+abc"), emit(PLANS["winograd"], target)
+    assert named.replace("1.2.3+abc", "unknown") == unnamed != named
 
 
 @pytest.mark.parametrize(
