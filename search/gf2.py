@@ -1,7 +1,11 @@
-"""Linear systems over F2, bit-packed: eliminate a matrix once, then solve for many right-hand sides."""
+"""Linear systems over F2, bit-packed: eliminate a matrix once, then solve for many right-hand sides.
+
+Letters in shapes: e equations, x unknowns.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,24 +13,23 @@ from numpy.typing import NDArray
 
 Bits = NDArray[np.uint64]
 
-_ONE = np.uint64(1)
-
 
 @dataclass(frozen=True)
 class Elimination:
-    """The Gauss-Jordan elimination of one matrix [e, x], kept so that its row operations can be replayed.
+    """The Gauss-Jordan elimination of one matrix, in the space of that matrix.
 
     Attributes:
         shape: e equations, x unknowns.
         rows: [rank] the pivot row of each step.
         columns: [rank] the pivot column of each step; the other unknowns are free.
-        operations: [rank, ceil(e / 64)] uint64. Bit i of step p is set when row i had the pivot row added to it.
+        matrix: [e, ceil(x / 64)] uint64. In a free column stands the reduced matrix. In a pivot column stands what the
+            right-hand side of the pivot row contributes to the reduced right-hand side of every row.
     """
 
     shape: tuple[int, int]
     rows: NDArray[np.int64]
     columns: NDArray[np.int64]
-    operations: Bits
+    matrix: Bits
 
     @property
     def rank(self) -> int:
@@ -39,17 +42,41 @@ class Elimination:
         Args:
             rhs: [e] bool, the right-hand side.
         """
-        bits = _pack(rhs[None, :])[0]
-        words, offsets = self.rows >> 6, (self.rows & 63).astype(np.uint64)
-        for word, offset, operation in zip(words.tolist(), offsets, self.operations, strict=True):
-            if bits[word] >> offset & _ONE:
-                bits ^= operation
-        pivots = (bits[words] >> offsets & _ONE).astype(bool)
-        if int(np.bitwise_count(bits).sum()) != int(pivots.sum()):
-            return None
+        solution, defect = self.reduce(rhs)
+        return None if defect.any() else solution
+
+    def reduce(self, rhs: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Solve the pivot rows; returns the solution, [x] bool, and by how much each equation misses, [e] bool.
+
+        Args:
+            rhs: [e] bool, the right-hand side.
+        """
+        image = np.zeros(self.shape[1], dtype=bool)
+        image[self.columns] = rhs[self.rows]
+        reduced = self._times(image)
         solution = np.zeros(self.shape[1], dtype=bool)
-        solution[self.columns[pivots]] = True
+        solution[self.columns] = reduced[self.rows]
+        defect = reduced ^ rhs
+        defect[self.rows] = False
+        return solution, defect
+
+    def kernel(self, free: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """The solution of the homogeneous system with given free unknowns, [x] bool.
+
+        Args:
+            free: [x] bool, the values of the free unknowns; those of the others are not looked at.
+        """
+        solution = free.copy()
+        solution[self.columns] = False
+        solution[self.columns] = self._times(solution)[self.rows]
         return solution
+
+    def _times(self, vector: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        from search.gf2_kernels import parities
+
+        out = np.empty(self.shape[0], dtype=np.uint8)
+        parities(self.matrix, pack(vector[None])[0], out)
+        return out.astype(bool)
 
 
 def eliminate(columns: NDArray[np.bool_]) -> Elimination:
@@ -58,36 +85,48 @@ def eliminate(columns: NDArray[np.bool_]) -> Elimination:
     Args:
         columns: [x, e] bool, row j is column j of the matrix.
     """
-    unknowns, equations = columns.shape
-    # packed[w, i] holds unknowns 64w .. 64w+63 of equation i, so that one column is one contiguous stretch.
-    packed = np.ascontiguousarray(_pack(np.ascontiguousarray(columns.T)).T)
-    used = np.zeros(equations, dtype=bool)
-    pivot_rows, pivot_columns, operations = [], [], []
-    for column in range(unknowns):
-        word, offset = column >> 6, np.uint64(column & 63)
-        column_bits = (packed[word] >> offset & _ONE).astype(bool)
-        candidates = column_bits & ~used
-        row = int(candidates.argmax())
-        if not candidates[row]:
-            continue
-        used[row] = True
-        column_bits[row] = False
-        # A pivot row is zero in every earlier column, hence in all earlier words.
-        packed[word:] ^= np.where(column_bits, packed[word:, row, None], np.uint64(0))
-        pivot_rows.append(row)
-        pivot_columns.append(column)
-        operations.append(_pack(column_bits[None, :])[0])
-        if len(pivot_rows) == equations:
-            break
+    done = eliminate_packed(pack(np.ascontiguousarray(columns.T)), len(columns))
+    assert done is not None
+    return done
+
+
+def eliminate_packed(
+    matrix: Bits, unknowns: int, should_stop: Callable[[], bool] = lambda: False
+) -> Elimination | None:
+    """Eliminate a packed matrix in place; earlier columns become pivots before later ones.
+
+    Args:
+        matrix: [e, ceil(x / 64)] uint64, unknown j in bit j % 64 of word j // 64; overwritten.
+        unknowns: x.
+        should_stop: asked after every 64 unknowns.
+
+    Returns:
+        The elimination, or None when it was told to stop.
+    """
+    from search.gf2_kernels import apply_moves, eliminate_strip
+
+    equations, words = matrix.shape
+    used = np.zeros(equations, dtype=np.uint8)
+    sums = np.empty((2048, words), dtype=np.uint64)
+    pivots = np.empty(64, dtype=np.int64)
+    rows: list[int] = []
+    columns: list[int] = []
+    for word in range(words):
+        if should_stop():
+            return None
+        strip = matrix[:, word].copy()
+        moves = np.zeros(equations, dtype=np.uint64)
+        eliminate_strip(strip, used, moves, pivots)
+        apply_moves(matrix, strip, moves, pivots, word, sums)
+        found = np.flatnonzero(pivots >= 0)
+        rows += pivots[found].tolist()
+        columns += (64 * word + found).tolist()
     return Elimination(
-        (equations, unknowns),
-        np.array(pivot_rows, dtype=np.int64),
-        np.array(pivot_columns, dtype=np.int64),
-        np.array(operations, dtype=np.uint64).reshape(len(operations), (equations + 63) // 64),
+        (equations, unknowns), np.array(rows, dtype=np.int64), np.array(columns, dtype=np.int64), matrix
     )
 
 
-def _pack(bits: NDArray[np.bool_]) -> Bits:
+def pack(bits: NDArray[np.bool_]) -> Bits:
     """[n, b] bool to [n, ceil(b / 64)] uint64, bit i of the row in word i // 64."""
     count, length = bits.shape
     octets = np.zeros((count, (length + 63) // 64 * 8), dtype=np.uint8)
