@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from codegen.cache import SCRATCH_PREFIX, cache_folder, publish, trim, used
+from catalog.files import cache_folder
+from codegen.cache import SCRATCH_PREFIX, publish, trim, used
 
 Kind = Literal["shared", "program", "cubin"]
 

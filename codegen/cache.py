@@ -18,14 +18,6 @@ MIN_AGE_S = 24 * 3600.0
 _OURS = re.compile(r"[0-9a-f]{32}\.(so|bin|cubin|log)")
 
 
-def cache_folder() -> Path:
-    """Where built files are kept: $SUBCUBIC_CACHE, else subcubic/ in $XDG_CACHE_HOME or ~/.cache."""
-    own = os.environ.get("SUBCUBIC_CACHE")
-    if own:
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "subcubic"
-
-
 def publish(made: Path, place: Path) -> None:
     """Move a finished file into the cache so that ``place`` holds either nothing or all of it, also after a power cut.
 

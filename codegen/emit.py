@@ -34,14 +34,14 @@ def emit(plan: Plan, target: str, *, version: str = "unknown", **options: Any) -
     return _EMITTERS[target](plan, version=version, **options)
 
 
-def emit_header(plan: Plan, target: str = "cuda", *, version: str = "unknown") -> str:
-    """The C header that declares the entry points of ``emit(plan, target)``; that of c names the ``version``.
+def emit_header(plan: Plan, target: str = "cuda", *, version: str = "unknown", **options: Any) -> str:
+    """The C header that declares the entry points of ``emit(plan, target, **options)``; c names the ``version``.
 
     Raises:
         ValueError: a target other than c and cuda.
     """
     if target == "cuda":
-        return emit_cuda.header(plan)
+        return emit_cuda.header(plan, **options)
     if target == "c":
         return emit_c.header(plan, version)
     raise ValueError(f"target {target!r} has no C header; choose c or cuda")

@@ -70,13 +70,19 @@ def emit_cuda(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None,
     needed = {line for lines in includes for line in lines} - _unneeded_headers(dtype, product_dtype)
     # The constants need the storage types' names, the kernels need the constants.
     parts.insert(1, "\n".join(sorted(needed)) + "\n")
-    return "\n".join([*parts, *bodies]).replace("SCHEME_", plan.name + "_")
+    return "\n".join([*parts, *bodies]).replace("SCHEME_", prefix(plan, dtype, product_dtype) + "_")
 
 
-def header(plan: Plan) -> str:
-    """The C header of the entry points; the same for every dtype, so link only one library of a plan statically."""
+def header(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None) -> str:
+    """The C header of the entry points that ``emit_cuda`` with the same arguments defines."""
+    name = prefix(plan, dtype, product_dtype)
     text = files("codegen.kernels").joinpath("scheme.h").read_text(encoding="utf-8")
-    return text.replace("SCHEME_", plan.name + "_").replace("SCHEME", plan.name)
+    return text.replace("SCHEME_", name + "_").replace("SCHEME", name)
+
+
+def prefix(plan: Plan, dtype: str, product_dtype: str | None = None) -> str:
+    """What the names of the entry points begin with, so that the files of one plan can be linked together."""
+    return f"{plan.name}_{dtype}" + (f"_{product_dtype}products" if product_dtype not in (None, dtype) else "")
 
 
 def _banner(plan: Plan, dtype: str, product_dtype: str, version: str) -> str:

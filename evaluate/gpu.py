@@ -12,6 +12,7 @@ from typing import Any
 
 from codegen.build import build_cuda
 from codegen.emit import emit
+from codegen.emit_cuda import prefix
 from codegen.plan import Plan
 from evaluate.cublas import open_cublas
 from evaluate.device import DeviceInfo, array_module, release_memory, snapshot
@@ -67,6 +68,7 @@ def open_arms(
     plan: Plan,
     library: Path,
     dtype: str,
+    product_dtype: str,
     shape: tuple[int, int, int],
     distribution: str,
     seed: int,
@@ -86,7 +88,7 @@ def open_arms(
     m, n, k = shape
     # cuBLAS comes first: finding it tells the emitted library where it is.
     try:
-        with open_cublas(xp, dtype) as cublas, open_kernel(library, plan.name) as kernel:
+        with open_cublas(xp, dtype) as cublas, open_kernel(library, prefix(plan, dtype, product_dtype)) as kernel:
             size = kernel.workspace_bytes(m, n, k)
             bytes_of_set = (m * k + k * n + m * n) * DTYPES[dtype].bytes
             sets = 1 + ceil(2 * device.l2_bytes / bytes_of_set)

@@ -114,7 +114,7 @@ def product_dtype_of(dtype: str, path: str, settings: Settings) -> str:
 def _gpu_row(plan: Plan, library: Path, shape: Shape, dtype: str, settings: Settings, gpu: DeviceInfo) -> Row:
     product_dtype = product_dtype_of(dtype, GPU_PATH, settings)
     regime = GPU_REGIMES[settings.regime]
-    with open_arms(plan, library, dtype, shape, settings.distribution, settings.seed, gpu) as arms:
+    with open_arms(plan, library, dtype, product_dtype, shape, settings.distribution, settings.seed, gpu) as arms:
         arms.ours(0)
         arms.baseline(0)
         outputs = [arms.result, arms.baseline_result]

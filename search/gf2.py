@@ -121,9 +121,7 @@ def eliminate_packed(
         found = np.flatnonzero(pivots >= 0)
         rows += pivots[found].tolist()
         columns += (64 * word + found).tolist()
-    return Elimination(
-        (equations, unknowns), np.array(rows, dtype=np.int64), np.array(columns, dtype=np.int64), matrix
-    )
+    return Elimination((equations, unknowns), np.array(rows, dtype=np.int64), np.array(columns, dtype=np.int64), matrix)
 
 
 def pack(bits: NDArray[np.bool_]) -> Bits:

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from catalog.files import cache_folder
 from codegen import build
 from codegen.build import BuildError, MissingCompilerError, Usage, build_c, build_cuda, compiler, resource_usage
-from codegen.cache import cache_folder
 
 TEXT = "int answer(void) { return 42; }"
 

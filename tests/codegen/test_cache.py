@@ -3,9 +3,10 @@ import time
 
 import pytest
 
+from catalog.files import cache_folder
 from codegen import cache
 from codegen.build import build_c
-from codegen.cache import MIN_AGE_S, cache_folder, publish, trim
+from codegen.cache import MIN_AGE_S, publish, trim
 
 
 def test_cache_folder_follows_the_environment(monkeypatch, tmp_path):

@@ -17,6 +17,7 @@ import pytest
 from catalog.measures import growth
 from codegen.build import build_cuda
 from codegen.emit import emit
+from codegen.emit_cuda import prefix
 from codegen.plan import Plan
 from evaluate import cublas
 from evaluate.kernel import Kernel, KernelError, open_kernel
@@ -42,7 +43,7 @@ class Opened:
     kernel: Kernel
 
     def call(self, name: str, *arguments):
-        return getattr(self.kernel.library, f"{self.plan.name}_{name}")(*arguments)
+        return getattr(self.kernel.library, f"{self.kernel.name}_{name}")(*arguments)
 
     def launch(self, stream, shape, alpha, a, lda, b, ldb, beta, c, ldc, workspace) -> None:
         m, k, n = shape
@@ -70,7 +71,7 @@ def arch() -> str:
 def opened(plan: Plan, dtype: str, product_dtype: str | None = None) -> Iterator[Opened]:
     cublas.load()  # tells the emitted library where it is
     path = build_cuda(emit(plan, "cuda", dtype=dtype, product_dtype=product_dtype), arch())
-    with open_kernel(path, plan.name) as kernel:
+    with open_kernel(path, prefix(plan, dtype, product_dtype)) as kernel:
         yield Opened(plan, dtype, kernel)
 
 
@@ -230,7 +231,7 @@ def test_the_first_product_of_a_process_may_be_captured(dtype, shape):
     kind = np.dtype(NUMPY[dtype]).name
     root = Path(__file__).resolve().parents[2]
     done = subprocess.run(
-        [sys.executable, "-c", FIRST_PRODUCT_IN_CAPTURE, str(path), the_plan.name, kind, *map(str, shape)],
+        [sys.executable, "-c", FIRST_PRODUCT_IN_CAPTURE, str(path), prefix(the_plan, dtype), kind, *map(str, shape)],
         capture_output=True,
         text=True,
         timeout=240,

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from codegen.emit import emit
+from codegen.emit_cuda import prefix
 from tests.codegen.schemes import plans
 
 PLANS = plans()
@@ -67,8 +68,8 @@ ENTRIES = {
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ was not found; install it")
 
 
-def function(library: ctypes.CDLL, plan, entry: str):
-    found = getattr(library, f"{plan.name}_{entry}")
+def function(library: ctypes.CDLL, name: str, entry: str):
+    found = getattr(library, f"{name}_{entry}")
     found.restype, *found.argtypes = ENTRIES[entry]
     return found
 
@@ -78,6 +79,7 @@ def function(library: ctypes.CDLL, plan, entry: str):
 def test_launch_is_exact_on_integers(name, dtype, product_dtype, tmp_path):
     plan, kind, product_kind = PLANS[name], NUMPY[dtype], NUMPY[product_dtype]
     library = on_host(emit(plan, "cuda", dtype=dtype, product_dtype=product_dtype), tmp_path)
+    entries = prefix(plan, dtype, product_dtype)
 
     @GEMM
     def product(context, stream, count, m, n, k, a, lda, sa, b, ldb, sb, c, ldc, sc):
@@ -90,8 +92,8 @@ def test_launch_is_exact_on_integers(name, dtype, product_dtype, tmp_path):
         view(c, m, n, product_kind)[:] = (left @ right).astype(product_kind)
         return 0
 
-    launch, workspace, handle = function(library, plan, "launch"), function(library, plan, "workspace"), P()
-    function(library, plan, "open")(ctypes.byref(handle), ctypes.cast(product, P), None)
+    launch, workspace, handle = function(library, entries, "launch"), function(library, entries, "workspace"), P()
+    function(library, entries, "open")(ctypes.byref(handle), ctypes.cast(product, P), None)
     rng = np.random.default_rng(0)
     # Small enough that even 16-bit products are exact.
     peak = 1 if dtype == "bf16" else 2
@@ -109,10 +111,10 @@ def test_launch_is_exact_on_integers(name, dtype, product_dtype, tmp_path):
         space = aligned(size, np.uint8)
         code = launch(handle, None, m, n, k, alpha, a.ctypes.data, k + gap, b.ctypes.data, n + gap, beta, c.ctypes.data,
                       n + gap, space.ctypes.data, size)  # fmt: skip
-        assert code == 0, function(library, plan, "error")().decode()
+        assert code == 0, function(library, entries, "error")().decode()
         np.testing.assert_array_equal(c[:, :n].astype(float), exact)
         assert np.isnan(c[:, n:].astype(float)).all(), "the kernel wrote outside C"
-    function(library, plan, "close")(handle)
+    function(library, entries, "close")(handle)
 
 
 @needs_compiler
@@ -123,9 +125,9 @@ def test_products_by_the_library_alone_and_in_a_batch(tmp_path, monkeypatch):
     monkeypatch.setenv("SUBCUBIC_CUBLAS", str(path))
     cublas = ctypes.CDLL(str(path))
     plan, rng = PLANS["winograd"], np.random.default_rng(0)
-    library, handle = on_host(emit(plan, "cuda"), tmp_path), P()
-    launch, workspace = function(library, plan, "launch"), function(library, plan, "workspace")
-    assert function(library, plan, "open")(ctypes.byref(handle), None, None) == 0
+    library, entries, handle = on_host(emit(plan, "cuda"), tmp_path), prefix(plan, "fp32"), P()
+    launch, workspace = function(library, entries, "launch"), function(library, entries, "workspace")
+    assert function(library, entries, "open")(ctypes.byref(handle), None, None) == 0
 
     def used():
         return tuple(ctypes.c_int.in_dll(cublas, name).value for name in ("math_mode", "singles", "batches"))
@@ -138,17 +140,17 @@ def test_products_by_the_library_alone_and_in_a_batch(tmp_path, monkeypatch):
         space = aligned(size, np.uint8)
         code = launch(handle, None, m, n, k, 1, a.ctypes.data, k, b.ctypes.data, n, 0, c.ctypes.data, n,
                       space.ctypes.data, size)  # fmt: skip
-        assert code == 0, function(library, plan, "error")().decode()
+        assert code == 0, function(library, entries, "error")().decode()
         np.testing.assert_array_equal(c, a @ b)
         assert used() == expected
-    function(library, plan, "close")(handle)
+    function(library, entries, "close")(handle)
 
 
 @needs_compiler
 def test_the_library_that_the_variable_names_is_the_only_one_tried(tmp_path, monkeypatch):
     plan = PLANS["trivial"]
-    library, handle = on_host(emit(plan, "cuda"), tmp_path), P()
+    library, entries, handle = on_host(emit(plan, "cuda"), tmp_path), prefix(plan, "fp32"), P()
     monkeypatch.setenv("SUBCUBIC_CUBLAS", str(tmp_path / "libcublas.so.0"))
-    assert function(library, plan, "open")(ctypes.byref(handle), None, None) == 4 and not handle
-    message = function(library, plan, "error")().decode()
+    assert function(library, entries, "open")(ctypes.byref(handle), None, None) == 4 and not handle
+    message = function(library, entries, "error")().decode()
     assert message.startswith("SUBCUBIC_CUBLAS names a library that cannot be opened (") and "libcublas.so.0" in message

@@ -11,6 +11,7 @@ from catalog.known import classical, winograd
 from catalog.scheme import Format
 from codegen.build import BuildError, build_cuda, resources
 from codegen.emit import TARGETS, emit, emit_header
+from codegen.emit_cuda import prefix
 from codegen.plan import plan
 from tests.codegen.schemes import plans
 
@@ -101,7 +102,7 @@ def test_program_and_library_need_no_cublas_to_link(nvcc, tmp_path):
 
 def test_entry_points_are_those_of_the_header(nvcc, tmp_path):
     header = emit_header(PLANS["winograd"])
-    name = PLANS["winograd"].name
+    name = prefix(PLANS["winograd"], "fp32")
     library = build_cuda(emit(PLANS["winograd"], "cuda"))
     caller = tmp_path / "caller.c"
     calls = "".join(f"  entry[{i}] = (void *){name}_{e};\n" for i, e in enumerate(("open", "workspace", "launch")))
@@ -157,3 +158,23 @@ def test_wrong_options_are_refused(options, message):
 def test_too_many_blocks_are_refused():
     with pytest.raises(ValueError, match="256 blocks, more than the 200 a fp32 CUDA thread can hold; use fewer levels"):
         emit(plan(classical(Format(16, 16, 1))), "cuda")
+
+
+def test_two_dtypes_of_a_plan_link_together(nvcc, tmp_path):
+    objects = []
+    for dtype, product_dtype in (("fp32", None), ("bf16", None), ("bf16", "fp32")):
+        options = {"dtype": dtype, "product_dtype": product_dtype}
+        source = tmp_path / f"{prefix(PLANS['winograd'], **options)}.cu"
+        source.write_text(emit(PLANS["winograd"], "cuda", **options))
+        source.with_suffix(".h").write_text(emit_header(PLANS["winograd"], "cuda", **options))
+        objects.append(source)
+    main = tmp_path / "main.cu"
+    main.write_text(
+        "".join(f'#include "{o.stem}.h"\n' for o in objects)
+        + "int main() { return "
+        + " + ".join(f"(int){o.stem}_workspace(0, 1, 1)" for o in objects)
+        + "; }"
+    )
+    command = ["nvcc", "-std=c++17", "-gencode=arch=compute_90,code=sm_90", "-o", str(tmp_path / "both"), str(main)]
+    subprocess.run([*command, *map(str, objects)], check=True)
+    assert subprocess.run([tmp_path / "both"]).returncode == 0
