@@ -50,12 +50,6 @@ class Program:
         """Additions and subtractions; changes of sign are free."""
         return len(self.steps)
 
-    @property
-    def multiplications(self) -> int:
-        """Multiplications by a coefficient other than -1, 0 and 1."""
-        coefficients = [c for step in self.steps for c in (step.x, step.y)] + [c for _, c in self.outputs]
-        return sum(abs(c) > 1 for c in coefficients)
-
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Evaluate on anything that has ``+``, ``-`` and ``*`` with integers: numbers, arrays, symbols.
 

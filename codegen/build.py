@@ -1,7 +1,7 @@
 """Compile emitted text through gcc or nvcc, with a content-addressed cache.
 
-A result is named by the hash of source, flags, architecture and compiler version, written beside its place under a
-temporary name and renamed into it, so that builders racing for the same text both end with a whole file.
+A result is named by the hash of source, flags, architecture and compiler version, made beside its place under a
+temporary name and moved into it, so that builders racing for the same text both end with a whole file.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ import functools
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
+
+from catalog.files import cache_folder
+from codegen.cache import SCRATCH_PREFIX, publish, trim, used
 
 Kind = Literal["shared", "program", "cubin"]
 
@@ -26,7 +30,12 @@ _NVCC_KINDS: dict[str, tuple[tuple[str, ...], str]] = {
     "cubin": (("-cubin", "-Xptxas", "-v"), ".cubin"),
 }
 _GCC_FLAGS = ("-O3", "-march=native", "-std=c99", "-fopenmp", "-shared", "-fPIC")
-_TIMEOUT = 600
+# The variable that names another compiler, and what to do if there is none.
+_COMPILERS = {
+    "gcc": ("CC", "install it, for example with `apt-get install gcc`"),
+    "nvcc": ("NVCC", "install the CUDA toolkit and put its bin folder on PATH"),
+}
+_TIMEOUT = 600  # seconds
 
 
 class BuildError(RuntimeError):
@@ -66,10 +75,10 @@ def build_c(text: str, flags: Sequence[str] = ()) -> Path:
         MissingCompilerError: no gcc.
         BuildError: the text does not compile.
     """
-    gcc = _compiler("gcc", "install it, for example with `apt-get install gcc`", "CC")
+    gcc = _command("gcc")
     # -march=native means another machine's library would not do, so the machine's answer to it is part of the key.
-    machine = _output(gcc, "-march=native", "-Q", "--help=target")
-    return _build(text, ".c", (gcc, *_GCC_FLAGS, *flags), ".so", machine, link=("-lm",))[0]
+    machine = _output(*gcc, "-march=native", "-Q", "--help=target")
+    return _build(text, ".c", gcc, (*_GCC_FLAGS, *flags), ".so", machine, link=("-lm",))[0]
 
 
 def build_cuda(text: str, arch: str = "sm_90", kind: Kind = "shared", flags: Sequence[str] = ()) -> Path:
@@ -109,77 +118,95 @@ def resource_usage(log: str) -> list[Usage]:
     return found
 
 
-def cache_folder() -> Path:
-    """Where built files are kept: $SUBCUBIC_CACHE, else subcubic/ in $XDG_CACHE_HOME or ~/.cache."""
-    own = os.environ.get("SUBCUBIC_CACHE")
-    if own:
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "subcubic"
-
-
 def _build_cuda(text: str, arch: str, kind: str, flags: Sequence[str]) -> tuple[Path, str]:
     if not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
         raise ValueError(f"architecture {arch!r} is not of the form sm_90 or sm_90a")
     if kind not in _NVCC_KINDS:
         raise ValueError(f"unknown kind {kind!r}; choose one of {', '.join(_NVCC_KINDS)}")
-    nvcc = _compiler("nvcc", "install the CUDA toolkit and put its bin folder on PATH", "NVCC")
     target = f"-gencode=arch=compute_{arch[3:]},code={arch}"
     own, suffix = _NVCC_KINDS[kind]
-    return _build(text, ".cu", (nvcc, *_NVCC_FLAGS, target, *own, *flags), suffix)
+    return _build(text, ".cu", _command("nvcc"), (*_NVCC_FLAGS, target, *own, *flags), suffix)
 
 
-def _compiler(name: str, remedy: str, variable: str) -> str:
-    """Path of a compiler: the variable if set, else from PATH, for nvcc also the usual place of the toolkit."""
-    wanted = os.environ.get(variable) or name
+def compiler(name: Literal["gcc", "nvcc"]) -> str:
+    """The command that compiles C or CUDA, its program as a path: $CC or $NVCC if set, else what is on PATH.
+
+    The variable may hold a command with arguments, such as ``ccache gcc``. Without it, nvcc is also looked for in
+    $CUDA_HOME, else in /usr/local/cuda.
+
+    Raises:
+        MissingCompilerError: it is nowhere.
+    """
+    return shlex.join(_command(name))
+
+
+def _command(name: str) -> tuple[str, ...]:
+    variable, remedy = _COMPILERS[name]
+    wanted, *arguments = shlex.split(os.environ.get(variable, "")) or [name]
     found = shutil.which(wanted)
     if not found and wanted == "nvcc":
         found = shutil.which(name, path=os.path.join(os.environ.get("CUDA_HOME") or "/usr/local/cuda", "bin"))
     if not found:
         raise MissingCompilerError(f"{wanted} was not found; {remedy}, or set ${variable} to its path")
-    return found
+    return found, *arguments
+
+
+def _run(command: Sequence[str], folder: str | None = None) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        raise BuildError(_name(command), f"it took longer than {_TIMEOUT} s") from None
+
+
+def _name(command: Sequence[str]) -> str:
+    """What a person calls the compiler: the program's name, and that of the one which it starts."""
+    return " ".join([Path(command[0]).name, *(word for word in command[1:2] if not word.startswith("-"))])
 
 
 @functools.cache
 def _output(*command: str) -> str:
     """What a short command prints; kept, since compiler versions do not change under a running process."""
-    return subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT).stdout
+    return _run(command).stdout
 
 
 def _build(
-    text: str, source: str, command: tuple[str, ...], suffix: str, extra: str = "", link: tuple[str, ...] = ()
+    text: str,
+    source: str,
+    command: tuple[str, ...],
+    flags: tuple[str, ...],
+    suffix: str,
+    extra: str = "",
+    link: tuple[str, ...] = (),
 ) -> tuple[Path, str]:
     """The built file and the compiler's log, from the cache where possible.
 
     Args:
         text: source text.
         source: suffix of the source file.
-        command: compiler and flags.
+        command: the compiler.
+        flags: before the source.
         suffix: suffix of the result.
         extra: further text that decides the result.
         link: flags that must follow the source.
     """
-    key = "\0".join([text, *command, *link, _output(command[0], "--version"), extra])
+    key = "\0".join([text, *command, *flags, *link, _output(*command, "--version"), extra])
     name = hashlib.sha256(key.encode()).hexdigest()[:32]
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     result, log = folder / f"{name}{suffix or '.bin'}", folder / f"{name}.log"
     if result.exists() and log.exists():
+        used(result, log)
         return result, log.read_text(encoding="utf-8")
-    with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as scratch:
+    with tempfile.TemporaryDirectory(dir=folder, prefix=SCRATCH_PREFIX) as scratch:
         # The file name enters the mangled names of a .cu, so it must be the same for everybody.
         written, made, said = Path(scratch, f"source{source}"), Path(scratch, "made"), Path(scratch, "log")
         written.write_text(text, encoding="utf-8")
-        done = subprocess.run(
-            [*command, "-o", str(made), written.name, *link],
-            cwd=scratch,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT,
-        )
+        done = _run([*command, *flags, "-o", str(made), written.name, *link], scratch)
         report = done.stdout + done.stderr
         if done.returncode or not made.exists():
-            raise BuildError(Path(command[0]).name, report)
+            raise BuildError(_name(command), report)
         said.write_text(report, encoding="utf-8")
-        os.replace(said, log)
-        os.replace(made, result)
+        publish(said, log)
+        publish(made, result)
+    trim(folder)
     return result, report

@@ -17,12 +17,13 @@ _EMITTERS: dict[str, Callable[..., str]] = {
 TARGETS = tuple(_EMITTERS)
 
 
-def emit(plan: Plan, target: str, **options: Any) -> str:
+def emit(plan: Plan, target: str, *, version: str = "unknown", **options: Any) -> str:
     """Self-contained source text for one target.
 
     Args:
         plan: what to compute.
         target: one of ``TARGETS``.
+        version: of the emitting program, to be named in the first lines.
         **options: those of the target, for example ``dtype="bf16"`` for cuda.
 
     Raises:
@@ -30,17 +31,17 @@ def emit(plan: Plan, target: str, **options: Any) -> str:
     """
     if target not in _EMITTERS:
         raise ValueError(f"unknown target {target!r}; choose one of {', '.join(TARGETS)}")
-    return _EMITTERS[target](plan, **options)
+    return _EMITTERS[target](plan, version=version, **options)
 
 
-def emit_header(plan: Plan, target: str = "cuda") -> str:
-    """The C header that declares the entry points of ``emit(plan, target)``.
+def emit_header(plan: Plan, target: str = "cuda", *, version: str = "unknown", **options: Any) -> str:
+    """The C header that declares the entry points of ``emit(plan, target, **options)``; c names the ``version``.
 
     Raises:
         ValueError: a target other than c and cuda.
     """
     if target == "cuda":
-        return emit_cuda.header(plan)
+        return emit_cuda.header(plan, **options)
     if target == "c":
-        return emit_c.header(plan)
+        return emit_c.header(plan, version)
     raise ValueError(f"target {target!r} has no C header; choose c or cuda")

@@ -15,11 +15,11 @@ from codegen.plan import Plan
 TYPES = {"fp32": "float", "fp64": "double", "int64": "int64_t"}
 
 
-def emit_c(plan: Plan) -> str:
+def emit_c(plan: Plan, version: str = "unknown") -> str:
     """Self-contained C99 with one function for each of fp32, fp64 and int64, named ``<plan.name>_<type>``.
 
     The product is the caller's function or plain loops; OpenMP is used where the compiler has it. The int64 one is
-    exact as long as nothing overflows.
+    exact as long as nothing overflows. The first lines name the ``version`` of the emitting program.
     """
     m, k, n = plan.format
     tables = [
@@ -49,15 +49,22 @@ static int64_t SCHEME_split(int64_t size, int64_t parts) {{ return (size + parts
 """
     twin = files("codegen.kernels").joinpath("twin.c").read_text(encoding="utf-8").split("\n", 2)[2]
     bodies = [_typed(twin, type) for type in TYPES]
-    parts = [_banner(plan), "#include <stdint.h>\n#include <stdlib.h>\n", _declarations(), constants, *tables, *bodies]
+    parts = [
+        _banner(plan, version),
+        "#include <stdint.h>\n#include <stdlib.h>\n",
+        _declarations(),
+        constants,
+        *tables,
+        *bodies,
+    ]
     return "\n".join(parts).replace("SCHEME", plan.name)
 
 
-def header(plan: Plan) -> str:
+def header(plan: Plan, version: str = "unknown") -> str:
     """The C header of the three functions."""
     guard = f"{plan.name.upper()}_H"
     text = f"""\
-{_banner(plan)}
+{_banner(plan, version)}
 #ifndef {guard}
 #define {guard}
 
@@ -95,12 +102,13 @@ int SCHEME_type(int64_t M, int64_t N, int64_t K, TYPE alpha, const TYPE *A, int6
     ) + "".join(_typed(one, type) for type in TYPES)
 
 
-def _banner(plan: Plan) -> str:
+def _banner(plan: Plan, version: str) -> str:
     return f"""\
 /* {plan.format} blocks, {plan.rank} products instead of {plan.format.volume}.
  * scheme   {plan.digest}
  * format   {plan.base.format} ({plan.base.format.described}), rank {plan.base.rank} over {plan.base.ring}, \
 levels {plan.levels}
+ * emitted  by subcubic, version {version}
  * build    gcc -O3 -march=native -std=c99 -fopenmp -shared -fPIC -o libscheme.so FILE.c */
 """
 

@@ -13,6 +13,7 @@ from importlib.resources import files
 
 import numpy as np
 
+from catalog.measures import growth
 from codegen.plan import Plan
 
 SOURCES = ("types", "combine", "scatter", "products", "launch", "selftest")
@@ -38,7 +39,7 @@ STORAGE = {
 }
 
 
-def emit_cuda(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None) -> str:
+def emit_cuda(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None, version: str = "unknown") -> str:
     """One self-contained .cu: C entry points, kernels, the loader of cuBLAS and a self-test.
 
     Args:
@@ -47,6 +48,7 @@ def emit_cuda(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None)
             (fp64 for fp64).
         product_dtype: how block products are stored; ``dtype`` or "fp32", which saves one rounding of the 16-bit
             types for twice the bytes. Default: ``dtype``.
+        version: of the emitting program, for the first lines of the text.
 
     Raises:
         ValueError: an unknown dtype, or more blocks than a thread's registers hold.
@@ -58,7 +60,7 @@ def emit_cuda(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None)
         raise ValueError(f"products of {dtype} can be stored as {dtype} or fp32 (fp64: only fp64), not {product_dtype}")
     m, k, n = plan.format
     widths = {side: _width(plan, side, blocks, dtype) for side, blocks in (("A", m * k), ("B", k * n), ("C", m * n))}
-    parts = [_banner(plan, dtype, product_dtype), _constants(plan, dtype, product_dtype, widths)]
+    parts = [_banner(plan, dtype, product_dtype, version), _constants(plan, dtype, product_dtype, widths)]
     parts += [
         _planes("SideA", "A", plan.scheme.U, m, k),
         _planes("SideB", "B", plan.scheme.V, k, n),
@@ -68,25 +70,22 @@ def emit_cuda(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None)
     needed = {line for lines in includes for line in lines} - _unneeded_headers(dtype, product_dtype)
     # The constants need the storage types' names, the kernels need the constants.
     parts.insert(1, "\n".join(sorted(needed)) + "\n")
-    return "\n".join([*parts, *bodies]).replace("SCHEME_", plan.name + "_")
+    return "\n".join([*parts, *bodies]).replace("SCHEME_", prefix(plan, dtype, product_dtype) + "_")
 
 
-def header(plan: Plan) -> str:
-    """The C header of the entry points; the same for every dtype, so link only one library of a plan statically."""
+def header(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None) -> str:
+    """The C header of the entry points that ``emit_cuda`` with the same arguments defines."""
+    name = prefix(plan, dtype, product_dtype)
     text = files("codegen.kernels").joinpath("scheme.h").read_text(encoding="utf-8")
-    return text.replace("SCHEME_", plan.name + "_").replace("SCHEME", plan.name)
+    return text.replace("SCHEME_", name + "_").replace("SCHEME", name)
 
 
-def growth(plan: Plan) -> float:
-    """Frobenius growth factor of the plan over that of the standard algorithm, at least 1 up to rounding.
-
-    sum_r |u_r||v_r||w_r| / (mkn) with denominators (Dumas, Pernet, Sedoglavic, arXiv 2402.05630).
-    """
-    norms = [np.linalg.norm(factor.astype(np.float64), axis=0) for factor in plan.scheme.factors]
-    return float((norms[0] * norms[1] * norms[2]).sum()) / plan.divisor / plan.format.volume
+def prefix(plan: Plan, dtype: str, product_dtype: str | None = None) -> str:
+    """What the names of the entry points begin with, so that the files of one plan can be linked together."""
+    return f"{plan.name}_{dtype}" + (f"_{product_dtype}products" if product_dtype not in (None, dtype) else "")
 
 
-def _banner(plan: Plan, dtype: str, product_dtype: str) -> str:
+def _banner(plan: Plan, dtype: str, product_dtype: str, version: str) -> str:
     return f"""\
 // C = alpha * A B + beta * C by a low-rank scheme: {plan.format} blocks, {plan.rank} products instead of \
 {plan.format.volume}.
@@ -95,20 +94,11 @@ def _banner(plan: Plan, dtype: str, product_dtype: str) -> str:
 // format   {plan.base.format} ({plan.base.format.described}), rank {plan.base.rank} over {plan.base.ring}, \
 levels {plan.levels}
 // dtype    {dtype}, products stored as {product_dtype}
-// emitted  by subcubic {_version()}
+// emitted  by subcubic, version {version}
 //
 // Library: nvcc -O3 -std=c++17 -gencode=arch=compute_90,code=sm_90 -shared -Xcompiler -fPIC -o kernel.so FILE.cu
 // Test:    nvcc -O3 -std=c++17 -gencode=arch=compute_90,code=sm_90 -DSUBCUBIC_MAIN -o selftest FILE.cu && ./selftest
 """
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("subcubic")
-    except PackageNotFoundError:
-        return "of an unknown version"
 
 
 def _constants(plan: Plan, dtype: str, product_dtype: str, widths: dict[str, int]) -> str:
@@ -117,7 +107,8 @@ def _constants(plan: Plan, dtype: str, product_dtype: str, widths: dict[str, int
     m, k, n = plan.format
     # A few roundings of what is stored, and the accumulation of some hundred to a thousand terms.
     unit = 8 * 2.0 ** -min(storage.significand, product.significand) + 32 * 2.0 ** -(53 if dtype == "fp64" else 24)
-    tolerance = unit * max(1.0, growth(plan))
+    # The standard algorithm has the growth factor mkn.
+    tolerance = unit * max(1.0, growth(plan.scheme) / plan.format.volume)
     return f"""\
 namespace {{
 
@@ -131,6 +122,8 @@ constexpr Accumulator kDivisor = {plan.divisor};
 constexpr int kWidthA = {widths["A"]}, kWidthB = {widths["B"]}, kWidthC = {widths["C"]};
 // cudaDataType_t of planes and products; CUBLAS_COMPUTE_32F is 68 (true FP32), CUBLAS_COMPUTE_64F is 70.
 constexpr int kPlaneType = {storage.library}, kProductType = {product.library}, kComputeType = {compute};
+// cublasMath_t: 0 is the default, which never rounds FP32 to TF32; 16 forbids to add parts of a product in 16 bits.
+constexpr int kMathMode = {16 if storage.bytes == 2 else 0};
 #ifdef SUBCUBIC_MAIN
 // Of the self-test: relative Frobenius error, and whether small integers pass through every step exactly.
 constexpr double kTolerance = {tolerance:.3e};

@@ -6,13 +6,15 @@ from codegen.plan import Plan
 from codegen.statements import statements
 
 
-def emit_numpy(plan: Plan) -> str:
+def emit_numpy(plan: Plan, version: str = "unknown") -> str:
     """A self-contained module with ``matmul(A, B)`` that needs only NumPy.
 
     Any numeric or object dtype and any sizes; leading dimensions are batches. Integers (Python's, too) stay exact.
+    The first lines name the ``version`` of the emitting program.
     """
     return _module(
         plan,
+        version,
         "import numpy as np",
         '''\
 def matmul(A, B):
@@ -37,14 +39,16 @@ def matmul(A, B):
     )
 
 
-def emit_jax(plan: Plan) -> str:
+def emit_jax(plan: Plan, version: str = "unknown") -> str:
     """A self-contained module with ``matmul(A, B)`` that needs only JAX and can be traced by ``jax.jit``.
 
     16-bit floats are multiplied with fp32 accumulation and rounded back at the end. The default precision asks for
-    true FP32 products where the hardware has a faster, coarser mode.
+    true FP32 products where the hardware has a faster, coarser mode. The first lines name the ``version`` of the
+    emitting program.
     """
     return _module(
         plan,
+        version,
         "import jax\nimport jax.numpy as jnp",
         '''\
 def matmul(A, B, *, precision=jax.lax.Precision.HIGHEST):
@@ -65,6 +69,7 @@ def matmul(A, B, *, precision=jax.lax.Precision.HIGHEST):
 
 def _module(
     plan: Plan,
+    version: str,
     imports: str,
     head: str,
     product: str,
@@ -113,6 +118,7 @@ def _module(
 """C = A @ B with {plan.rank} block products instead of {plan.format.volume}.
 
 Scheme {plan.digest}: {plan.base.format} of rank {plan.base.rank} over {plan.base.ring}, levels {plan.levels}.
+Emitted by subcubic, version {version}.
 """
 
 {imports}

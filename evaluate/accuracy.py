@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from catalog.measures import growth
 from codegen.plan import Plan
 from evaluate.operands import DTYPES, widen
 
@@ -124,9 +125,8 @@ def tolerance(plan: Plan, dtype: str, product_dtype: str, inner: int) -> float:
     that of the standard algorithm. A missing or wrong term gives errors near 1.
     """
     stored = max(DTYPES[dtype].roundoff, DTYPES[product_dtype].roundoff)
-    norms = [np.linalg.norm(factor.astype(np.float64), axis=0) for factor in plan.scheme.factors]
-    growth = float((norms[0] * norms[1] * norms[2]).sum()) / plan.divisor / plan.format.volume
-    return (6 * stored + 8 * sqrt(inner) * DTYPES[dtype].accumulator_roundoff) * max(1.0, growth)
+    factor = max(1.0, growth(plan.scheme) / plan.format.volume)  # the standard algorithm has the growth factor mkn
+    return (6 * stored + 8 * sqrt(inner) * DTYPES[dtype].accumulator_roundoff) * factor
 
 
 def is_correct(found: Errors, limit: float) -> bool:

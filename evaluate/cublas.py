@@ -22,7 +22,9 @@ WORKSPACE_BYTES = 32 << 20  # what the vendor recommends for Hopper, and what th
 VARIABLE = "SUBCUBIC_CUBLAS"
 _TYPES = {"fp16": 2, "bf16": 14, "fp32": 0, "fp64": 1}
 _COMPUTE_32F, _COMPUTE_64F = 68, 70
-_DEFAULT_MATH, _NO_TRANSPOSE, _DEFAULT_ALGORITHM = 0, 0, -1
+_NO_TRANSPOSE, _DEFAULT_ALGORITHM = 0, -1
+# The default never rounds FP32 to TF32. Without the other, parts of a long 16-bit product may be added in 16 bits.
+_DEFAULT_MATH, _NO_REDUCED_PRECISION_REDUCTION = 0, 16
 # Settings from outside that make cuBLAS compute in another precision than it is asked for.
 _OVERRIDES = ("NVIDIA_TF32_OVERRIDE", "CUBLAS_EMULATE_SINGLE_PRECISION", "CUBLAS_EMULATE_DOUBLE_PRECISION")
 
@@ -38,29 +40,32 @@ class Cublas:
     Attributes:
         library: the loaded library.
         handle: its cublasHandle_t.
-        path: where it was found, or its soname.
+        dtype: type of the matrices; sums are fp32, for fp64 fp64.
         version: for example "13.1.0".
     """
 
     library: ctypes.CDLL
     handle: ctypes.c_void_p
-    path: str
+    dtype: str
     version: str
 
-    def describe(self, dtype: str) -> str:
+    def describe(self) -> str:
         """The baseline in words: library, entry point, precision in force."""
         precision = {
             "fp32": "true FP32: CUBLAS_COMPUTE_32F, CUBLAS_DEFAULT_MATH, TF32 off",
             "fp64": "FP64: CUBLAS_COMPUTE_64F",
-        }.get(dtype, f"{dtype} operands and result, fp32 accumulation: CUBLAS_COMPUTE_32F")
+        }.get(
+            self.dtype,
+            f"{self.dtype} operands and result, fp32 accumulation: CUBLAS_COMPUTE_32F, "
+            "CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION",
+        )
         set_outside = [f"{name}={os.environ[name]}" for name in _OVERRIDES if os.environ.get(name)]
         return f"cuBLAS {self.version} cublasGemmEx, {precision}" + "".join(f", {text}" for text in set_outside)
 
-    def gemm(self, dtype: str, m: int, n: int, k: int, a: int, b: int, c: int) -> None:
+    def gemm(self, m: int, n: int, k: int, a: int, b: int, c: int) -> None:
         """Queue the row-major C = A B on the handle's stream.
 
         Args:
-            dtype: type of all three matrices; sums are fp32, for fp64 fp64.
             m: rows of A and C.
             n: columns of B and C.
             k: columns of A, rows of B.
@@ -71,10 +76,10 @@ class Cublas:
         Raises:
             CublasError: cuBLAS refuses the call.
         """
-        double = dtype == "fp64"
+        double = self.dtype == "fp64"
         scalar = ctypes.c_double if double else ctypes.c_float
         one, zero = ctypes.byref(scalar(1)), ctypes.byref(scalar(0))
-        kind, compute = _TYPES[dtype], _COMPUTE_64F if double else _COMPUTE_32F
+        kind, compute = _TYPES[self.dtype], _COMPUTE_64F if double else _COMPUTE_32F
         plain = _NO_TRANSPOSE
         _call(
             self.library.cublasGemmEx,
@@ -84,14 +89,14 @@ class Cublas:
 
 
 @contextmanager
-def open_cublas(xp: Any) -> Iterator[Cublas]:
-    """A handle on CuPy's current stream with a workspace of its own, closed on leaving.
+def open_cublas(xp: Any, dtype: str) -> Iterator[Cublas]:
+    """A handle for products of one dtype on CuPy's current stream, with a workspace of its own, closed on leaving.
 
     Raises:
         DeviceMissingError: no cuBLAS on this machine.
         CublasError: it cannot be initialised.
     """
-    library, path = load()
+    library = load()
     handle = ctypes.c_void_p()
     _call(library.cublasCreate_v2, ctypes.byref(handle))
     try:
@@ -99,39 +104,42 @@ def open_cublas(xp: Any) -> Iterator[Cublas]:
         # Setting the stream resets the workspace, so it comes first.
         _call(library.cublasSetStream_v2, handle, xp.cuda.get_current_stream().ptr)
         _call(library.cublasSetWorkspace_v2, handle, workspace.data.ptr, WORKSPACE_BYTES)
-        _call(library.cublasSetMathMode, handle, _DEFAULT_MATH)
-        number = ctypes.c_int()
-        _call(library.cublasGetVersion_v2, handle, ctypes.byref(number))
-        yield Cublas(library, handle, path, version_text(number.value))
+        mode = _DEFAULT_MATH if dtype in ("fp32", "fp64") else _NO_REDUCED_PRECISION_REDUCTION
+        _call(library.cublasSetMathMode, handle, mode)
+        yield Cublas(library, handle, dtype, version(library))
         xp.cuda.get_current_stream().synchronize()
     finally:
         library.cublasDestroy_v2(handle)
 
 
-def load() -> tuple[ctypes.CDLL, str]:
-    """The library and where it was found; also exports that to $SUBCUBIC_CUBLAS, which the emitted kernels read.
+def load() -> ctypes.CDLL:
+    """The library; exports where it was found to $SUBCUBIC_CUBLAS, which the emitted kernels read.
 
     Raises:
-        DeviceMissingError: it is nowhere.
+        DeviceMissingError: it is nowhere, or what $SUBCUBIC_CUBLAS names cannot be used.
     """
-    for name in candidates():
+    own = os.environ.get(VARIABLE)
+    for name in [own] if own else candidates():
         beside = re.sub(r"libcublas\.", "libcublasLt.", name)
         try:
             if "/" in name and Path(beside).exists():
                 # Not every package tells the loader that the second library lies beside the first.
                 ctypes.CDLL(beside, mode=ctypes.RTLD_GLOBAL)
             library = _declared(ctypes.CDLL(name))
-        except (OSError, AttributeError):
+        except (OSError, AttributeError) as error:
+            if own:  # another library than the one asked for would give figures under a wrong name
+                raise DeviceMissingError(
+                    f"${VARIABLE} is {own}, which is no usable cuBLAS ({error}); correct the variable or unset it"
+                ) from None
             continue
         os.environ[VARIABLE] = name
-        return library, name
+        return library
     raise DeviceMissingError(f"no cuBLAS found: install the cuda13 or cuda12 extra, or set ${VARIABLE} to its path")
 
 
 def candidates() -> list[str]:
-    """Where cuBLAS may be: the variable, the vendor's pip packages, the loader's own search, the toolkit."""
-    own = os.environ.get(VARIABLE)
-    found = [own] if own else []
+    """Where cuBLAS may be: the vendor's pip packages, the loader's own search, the toolkit."""
+    found = []
     spec = find_spec("nvidia")
     for root in (spec.submodule_search_locations or []) if spec else []:
         for folder in ("cu13/lib", "cublas/lib", "cu12/lib"):
@@ -141,9 +149,20 @@ def candidates() -> list[str]:
     return found + [str(path) for path in sorted(toolkit.glob("lib64/libcublas.so.??"))]
 
 
-def version_text(number: int) -> str:
-    """130100 -> "13.1.0"; up to cuBLAS 11 and 12 the same places hold one digit more than needed."""
-    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+def version(library: ctypes.CDLL) -> str:
+    """The library's version, for example "13.1.0".
+
+    It is asked for part by part: the single number of cublasGetVersion has its places moved between releases.
+
+    Raises:
+        CublasError: the library does not say.
+    """
+    parts = []
+    for part in range(3):  # MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL of libraryPropertyType
+        value = ctypes.c_int()
+        _call(library.cublasGetProperty, part, ctypes.byref(value))
+        parts.append(str(value.value))
+    return ".".join(parts)
 
 
 def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
@@ -154,7 +173,7 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         "cublasSetStream_v2": [pointer, pointer],
         "cublasSetWorkspace_v2": [pointer, pointer, size],
         "cublasSetMathMode": [pointer, number],
-        "cublasGetVersion_v2": [pointer, pointer],
+        "cublasGetProperty": [number, pointer],
         "cublasGemmEx": [pointer, *[number] * 5, pointer, *[pointer, number, number] * 2, pointer]
         + [pointer, number, number, number, number],
     }

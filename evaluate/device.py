@@ -32,9 +32,7 @@ class DeviceInfo:
         arch: real architecture, for example "sm_90".
         driver: driver version, "unknown" without nvidia-smi.
         cuda: CUDA version of the runtime in use, for example "13.0".
-        memory_bytes: total device memory.
         l2_bytes: size of the second-level cache.
-        multiprocessors: number of streaming multiprocessors.
         bus: PCI bus id, by which nvidia-smi knows the device.
     """
 
@@ -42,9 +40,7 @@ class DeviceInfo:
     arch: str
     driver: str
     cuda: str
-    memory_bytes: int
     l2_bytes: int
-    multiprocessors: int
     bus: str
 
 
@@ -126,9 +122,7 @@ def _probe() -> DeviceInfo | str:
         arch=f"sm_{facts['major']}{facts['minor']}",
         driver=driver[0] if driver else "unknown",
         cuda=f"{version // 1000}.{version % 1000 // 10}",
-        memory_bytes=int(facts["totalGlobalMem"]),
         l2_bytes=int(facts["l2CacheSize"]),
-        multiprocessors=int(facts["multiProcessorCount"]),
         bus=bus,
     )
 

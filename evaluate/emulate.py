@@ -1,8 +1,10 @@
 """The error of a kernel without the kernel: every rounding it makes, made on the CPU.
 
 Planes are summed in fp32 and rounded to the plane type, products accumulate in fp32 and are rounded to the type in
-which they are stored, blocks of C are summed in fp32 and rounded once. Only the order of the fp32 accumulation
-differs from a GPU's.
+which they are stored, blocks of C are summed in fp32 and rounded once. The sums are those of the emitted CUDA, term by
+term in its order, so only two things differ from a GPU's: the order in which a product accumulates, and that the device
+may fuse the multiplication by a coefficient with its addition, which changes an fp32 rounding where the coefficient
+times the value needs more than fp32's 24 bits.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from catalog.scheme import Factor
 from codegen.plan import Plan
 from evaluate.operands import check_choice
 
@@ -62,11 +65,15 @@ def emulate(
         raise ValueError(f"A has {a.shape[1]} columns but B has {b.shape[0]} rows")
     m, k, n = plan.format
     narrowing = plane_dtype == "fp16" and dtype != "fp16"
-    planes_a, scale_a = _planes(plan.planes_a.run(_blocks(a, m, k)), plane_dtype, narrowing)
-    planes_b, scale_b = _planes(plan.planes_b.run(_blocks(b, k, n)), plane_dtype, narrowing)
+    planes_a, scale_a = _planes(_sums(plan.scheme.U, _blocks(a, m, k)), plane_dtype, narrowing)
+    planes_b, scale_b = _planes(_sums(plan.scheme.V, _blocks(b, k, n)), plane_dtype, narrowing)
     unscale = np.float32(1 / (scale_a * scale_b))
-    products = [rounded((x @ y) * unscale, product_dtype) for x, y in zip(planes_a, planes_b, strict=True)]
-    blocks = plan.outputs_c.run(products)
+    blocks = np.zeros((m * n, len(planes_a[0]), planes_b[0].shape[1]), np.float32)
+    for x, y, column in zip(planes_a, planes_b, plan.scheme.W.T.tolist(), strict=True):
+        product = rounded((x @ y) * unscale, product_dtype)
+        for block, coefficient in enumerate(column):
+            if coefficient:
+                blocks[block] += np.float32(coefficient) * product
     whole = np.block([[blocks[i * n + j] for j in range(n)] for i in range(m)])
     result = whole[: a.shape[0], : b.shape[1]].astype(np.float32, copy=False)
     return rounded(result / np.float32(plan.divisor) if plan.divisor != 1 else result, dtype)
@@ -75,6 +82,18 @@ def emulate(
 def emulate_baseline(a: Matrix, b: Matrix, dtype: str) -> Matrix:
     """C = A B as a plain GEMM computes it: fp32 accumulation, one rounding."""
     return rounded(a @ b, dtype)
+
+
+def _sums(factor: Factor, blocks: list[Matrix]) -> list[Matrix]:
+    """The linear combinations of each column of a factor matrix: positive terms first, then by block."""
+    sums = []
+    for column in factor.T.tolist():
+        terms = sorted((c < 0, block) for block, c in enumerate(column) if c)
+        total = np.zeros_like(blocks[0])
+        for _, block in terms:
+            total += np.float32(column[block]) * blocks[block]
+        sums.append(total)
+    return sums
 
 
 def _planes(sums: list[Matrix], dtype: str, scaled: bool) -> tuple[list[Matrix], float]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 from codegen.build import build_cuda
 from codegen.emit import emit
+from codegen.emit_cuda import prefix
 from codegen.plan import Plan
 from evaluate.cublas import open_cublas
 from evaluate.device import DeviceInfo, array_module, release_memory, snapshot
@@ -18,7 +21,8 @@ from evaluate.operands import DTYPES, draw, poison
 from evaluate.timing import Launch
 from evaluate.windows import launches_in
 
-_LOAD_SECONDS = 0.5  # of queued work while nvidia-smi reads clocks and power
+_LOAD_SECONDS = 0.5  # of work until clocks and power have answered to it
+_BATCH_SECONDS = 0.05  # of work queued at a time while nvidia-smi reads them
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,6 @@ class Arms:
         baseline_result: C of the baseline.
         workspace_bytes: device memory that the scheme needs besides A, B and C.
         baseline_text: the baseline in words.
-        sets: number of buffer sets that launches rotate through.
     """
 
     xp: Any
@@ -47,12 +50,23 @@ class Arms:
     baseline_result: Any
     workspace_bytes: int
     baseline_text: str
-    sets: int
+
+
+def build_library(plan: Plan, dtype: str, product_dtype: str, device: DeviceInfo) -> Path:
+    """The emitted CUDA, built for a device.
+
+    Raises:
+        ValueError: the plan cannot be emitted with these types.
+        codegen.build.MissingCompilerError: no nvcc.
+        codegen.build.BuildError: nvcc refuses the text.
+    """
+    return build_cuda(emit(plan, "cuda", dtype=dtype, product_dtype=product_dtype), device.arch, kind="shared")
 
 
 @contextmanager
 def open_arms(
     plan: Plan,
+    library: Path,
     dtype: str,
     product_dtype: str,
     shape: tuple[int, int, int],
@@ -60,12 +74,11 @@ def open_arms(
     seed: int,
     device: DeviceInfo,
 ) -> Iterator[Arms]:
-    """Build the kernel, draw operands and open both libraries; both are closed on leaving.
+    """Draw operands and open both libraries, ours as ``build_library`` made it; both are closed on leaving.
 
     Launches rotate through sets of buffers, so many that what the cache holds of a set is gone when it is used again.
 
     Raises:
-        codegen.build.MissingCompilerError: no nvcc.
         evaluate.device.DeviceMissingError: no cuBLAS.
         evaluate.kernel.KernelError: sizes that the kernel cannot take.
         MemoryError: the device has too little memory.
@@ -73,10 +86,9 @@ def open_arms(
     xp = array_module()
     release_memory()  # what an earlier measurement left in the pool, in sizes that may not suit this one
     m, n, k = shape
-    library = build_cuda(emit(plan, "cuda", dtype=dtype, product_dtype=product_dtype), device.arch, kind="shared")
     # cuBLAS comes first: finding it tells the emitted library where it is.
     try:
-        with open_cublas(xp) as cublas, open_kernel(library, plan.name) as kernel:
+        with open_cublas(xp, dtype) as cublas, open_kernel(library, prefix(plan, dtype, product_dtype)) as kernel:
             size = kernel.workspace_bytes(m, n, k)
             bytes_of_set = (m * k + k * n + m * n) * DTYPES[dtype].bytes
             sets = 1 + ceil(2 * device.l2_bytes / bytes_of_set)
@@ -96,25 +108,30 @@ def open_arms(
             def baseline(number: int) -> None:
                 i = number % sets
                 pointers = (lefts[i].data.ptr, rights[i].data.ptr, references[i].data.ptr)
-                cublas.gemm(dtype, m, n, k, *pointers)
+                cublas.gemm(m, n, k, *pointers)
 
-            text = cublas.describe(dtype)
-            yield Arms(xp, a, b, ours, baseline, outputs[0], references[0], size, text, sets)
+            text = cublas.describe()
+            yield Arms(xp, a, b, ours, baseline, outputs[0], references[0], size, text)
             xp.cuda.get_current_stream().synchronize()
     except xp.cuda.memory.OutOfMemoryError as error:
         raise MemoryError(f"{m} x {k} by {k} x {n} in {dtype} does not fit on {device.name}: {error}") from None
 
 
-def load_snapshot(arms: Arms, device: DeviceInfo, seconds: float) -> dict[str, float | str | None]:
-    """Clocks, power and limits while the scheme runs.
+def load_snapshot(xp: Any, launch: Launch, seconds: float, device: DeviceInfo) -> dict[str, float | str | None]:
+    """Clocks, power and limits while one arm runs, without a gap, until nvidia-smi has answered.
 
     Args:
-        arms: what runs.
-        device: where.
+        xp: cupy.
+        launch: the arm.
         seconds: of one launch.
+        device: where.
     """
     for number in range(launches_in(_LOAD_SECONDS, seconds)):
-        arms.ours(number)
-    seen = snapshot(device)
-    arms.xp.cuda.get_current_stream().synchronize()
-    return seen
+        launch(number)
+    with ThreadPoolExecutor(1) as pool:
+        seen = pool.submit(snapshot, device)
+        while not seen.done():
+            for number in range(launches_in(_BATCH_SECONDS, seconds)):
+                launch(number)
+            xp.cuda.get_current_stream().synchronize()
+    return seen.result()

@@ -91,7 +91,7 @@ def open_kernel(path: Path, name: str) -> Iterator[Kernel]:
 
     Args:
         path: the shared library.
-        name: ``plan.name``.
+        name: what its entry points begin with, see ``codegen.emit_cuda.prefix``.
 
     Raises:
         DeviceMissingError: no usable device or no cuBLAS.

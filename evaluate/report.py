@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
+import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evaluate.timing import verdict
+from catalog.files import TEMPORARY_PREFIX, sync_folder, write_durably
+from evaluate.timing import PAIRS, verdict
 
 Row = Mapping[str, Any]
 
@@ -32,19 +33,23 @@ _COLUMNS = (
 def table(rows: Iterable[Row]) -> list[list[str]]:
     """A header line and one line of cells per row, for any table printer.
 
-    The ratio is baseline time over ours with its 95 % interval, marked ``=`` where the interval touches 1; the error
-    is relative Frobenius, with its factor over the baseline's; ``WRONG`` stands where the result is not rounding.
+    The ratio is baseline time over ours with its 95 % interval, marked ``=`` where the interval touches 1 and ``*``
+    where fewer than ``PAIRS`` pairs support it; the error is relative Frobenius, with its factor over the baseline's;
+    ``WRONG`` stands where the result is not rounding. A shape is unaligned where the vendor's GEMM cannot use its
+    kernels for rows of whole 16-byte words, so that a gain there need not be one of the scheme.
     """
     return [list(_COLUMNS), *(_cells(row) for row in rows)]
 
 
 def text(rows: Iterable[Row]) -> str:
-    """The table as aligned plain text."""
+    """The table as aligned plain text, with a footnote where rows have few pairs."""
+    rows = list(rows)
     lines = table(rows)
     widths = [max(len(line[i]) for line in lines) for i in range(len(_COLUMNS))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )
+    written = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
+    if any(_few_pairs(row) for row in rows):
+        written.append(f"* fewer than {PAIRS} pairs")
+    return "\n".join(line.rstrip() for line in written)
 
 
 def save(document: Mapping[str, Any], folder: Path) -> Path:
@@ -61,23 +66,20 @@ def save(document: Mapping[str, Any], folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     device = re.sub(r"[^a-z0-9]+", "-", str(document["device"]).lower()).strip("-") or "device"
     stamp = re.sub(r"[^0-9T]", "", str(document["created_utc"]).split("+")[0])
-    handle, scratch = tempfile.mkstemp(dir=folder, prefix=".writing-", suffix=".tmp")
+    scratch = folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(written)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(scratch, 0o644)
+        write_durably(scratch, written.encode())
         for number in range(10_000):
             path = folder / f"{device}-{stamp}{f'-{number}' if number else ''}.json"
             try:
                 os.link(scratch, path)  # unlike a rename, refuses an existing name
             except FileExistsError:
                 continue
+            sync_folder(folder)
             return path
         raise FileExistsError(f"{folder} already holds 10000 results of {device} at {stamp}")
     finally:
-        os.unlink(scratch)
+        scratch.unlink(missing_ok=True)
 
 
 def load(folder: Path) -> list[dict[str, Any]]:
@@ -101,13 +103,14 @@ def load(folder: Path) -> list[dict[str, Any]]:
 def results_table(folder: Path) -> str:
     """The README's table in Markdown: the newest row of each device, scheme, path, shape and regime; "" if none.
 
-    Rows whose result is wrong or was never timed are left out.
+    Rows whose result is wrong, or that were timed on fewer than ``PAIRS`` pairs or never, are left out.
     """
     newest: dict[tuple[Any, ...], tuple[str, Row]] = {}
     keys = ("id", "levels", "path", "dtype", "product_dtype", "M", "N", "K", "regime", "distribution", "operands")
     for document in load(folder):
         for row in document["rows"]:
-            if row.get("seconds") is not None and row.get("correct") is not False:
+            timed = row.get("seconds") is not None and not _few_pairs(row)
+            if timed and row.get("correct") is not False:
                 newest[document["device"], *(row.get(key) for key in keys)] = document["device"], row
     if not newest:
         return ""
@@ -128,7 +131,7 @@ def _cells(row: Row) -> list[str]:
         row["path"],
         row["dtype"]
         + (f" (products {row['product_dtype']})" if row.get("product_dtype") not in (None, row["dtype"]) else ""),
-        _shape(row["M"], row["N"], row["K"]),
+        _shape(row),
         row.get("regime") or "-",
         _time(row.get("seconds")),
         _time(row.get("baseline_seconds")),
@@ -138,15 +141,22 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-def _shape(m: int, n: int, k: int) -> str:
-    return f"{m}^3" if m == n == k else f"{m} x {n} x {k}"
+def _few_pairs(row: Row) -> bool:
+    return row.get("ratio") is not None and row.get("pairs", 0) < PAIRS
+
+
+def _shape(row: Row) -> str:
+    m, n, k = row["M"], row["N"], row["K"]
+    text = f"{m}^3" if m == n == k else f"{m} x {n} x {k}"
+    return f"{text} unaligned" if row.get("aligned") is False else text
 
 
 def _ratio(row: Row) -> str:
     if row.get("ratio") is None:
         return "-"
     mark = {"no difference": " =", "not measured": " ?"}.get(verdict(row), "")
-    return f"{row['ratio']:.3f} [{row['ratio_low']:.3f}, {row['ratio_high']:.3f}]{mark}"
+    few = " *" if _few_pairs(row) else ""
+    return f"{row['ratio']:.3f} [{row['ratio_low']:.3f}, {row['ratio_high']:.3f}]{mark}{few}"
 
 
 def _time(seconds: float | None) -> str:

@@ -35,4 +35,4 @@ def _choose_cache() -> None:
     state = hashlib.sha256()
     for source in sorted(Path(__file__).parent.glob("*.py")):
         state.update(source.read_bytes())
-    numba.config.CACHE_DIR = str(cache_folder() / "numba" / state.hexdigest()[:16])
+    numba.config.CACHE_DIR = str(cache_folder() / "numba" / state.hexdigest()[:16])  # type: ignore[attr-defined]

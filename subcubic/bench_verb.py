@@ -113,7 +113,9 @@ def bench(
     wrong = [row for row in document["rows"] if row["correct"] is False]
     if wrong:
         note(f"subcubic: {len(wrong)} rows are wrong: their error is beyond rounding, or changes from launch to launch")
-    return ExitCode.ERROR if wrong else ExitCode.DONE
+    if document["interrupted"]:
+        return ExitCode.INTERRUPTED
+    return ExitCode.ERROR if wrong or not document["rows"] else ExitCode.DONE
 
 
 def _shape(text: str) -> tuple[int, int, int]:

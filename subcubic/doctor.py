@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import shutil
+import os
+import shlex
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from catalog.files import cache_folder
 from subcubic.errors import ExitCode, guarded
 from subcubic.options import CatalogPath, Json
 from subcubic.output import print_json
+from subcubic.runs import all_runs, runs_folder
 from subcubic.version import ROOT, commit, version
 
 
@@ -54,7 +57,10 @@ def _checks(catalog: Path | None) -> Iterator[Check]:
     yield _compiler("nvcc", "--version", "install the CUDA toolkit and put nvcc on PATH; only CUDA builds need it")
     yield _attempt("catalog", lambda: _catalog(catalog), "choose a writable folder by --catalog or $SUBCUBIC_CATALOG")
     yield _attempt("kernel cache", _cache, "set $SUBCUBIC_CACHE to a writable folder", needed=False)
+    yield _attempt("runs", _runs, "set $SUBCUBIC_RUNS to a writable folder")
     yield _gpu()
+    extra = "install the cuda13 or cuda12 extra, or set $SUBCUBIC_CUBLAS to its path"
+    yield _attempt("cuBLAS", _cublas, extra, needed=False)
 
 
 def _origins() -> Check:
@@ -77,11 +83,14 @@ def _package(name: str, fix: str, needed: bool = True) -> Check:
     return Check(name, True, str(getattr(module, "__version__", "present")), fix, needed)
 
 
-def _compiler(name: str, flag: str, fix: str) -> Check:
-    path = shutil.which(name)
-    if path is None:
-        return Check(name, False, "not found", fix, needed=False)
-    lines = subprocess.run([path, flag], capture_output=True, text=True).stdout.strip().splitlines()
+def _compiler(name: Literal["gcc", "nvcc"], flag: str, fix: str) -> Check:
+    from codegen.build import MissingCompilerError, compiler
+
+    try:
+        path = compiler(name)
+    except MissingCompilerError as error:
+        return Check(name, False, str(error), fix, needed=False)
+    lines = subprocess.run([*shlex.split(path), flag], capture_output=True, text=True).stdout.strip().splitlines()
     shown = next((line for line in lines if "release" in line), lines[0] if lines else "present")
     return Check(name, True, f"{path}, {shown}", fix, needed=False)
 
@@ -104,12 +113,24 @@ def _catalog(path: Path | None) -> str:
 
 
 def _cache() -> str:
-    from codegen.build import cache_folder
-
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder):
         return f"{folder}, writable"
+
+
+def _runs() -> str:
+    folder = runs_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        return f"{folder}, writable, {len(all_runs())} runs"
+
+
+def _cublas() -> str:
+    from evaluate.cublas import VARIABLE, load
+
+    load()
+    return os.environ[VARIABLE]
 
 
 def _gpu() -> Check:

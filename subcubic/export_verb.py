@@ -17,6 +17,7 @@ from subcubic.errors import UsageError, guarded
 from subcubic.options import CatalogPath, Dtype, Json, ProductDtype, Reference, at_least, existing_catalog
 from subcubic.output import note, print_json
 from subcubic.reference import resolve
+from subcubic.version import version
 
 
 class Target(StrEnum):
@@ -53,6 +54,7 @@ def export(
 ) -> None:
     """Write a scheme as code: one self-contained file, with a header for CUDA and C. See also `catalog export`."""
     from codegen.emit import emit, emit_header
+    from codegen.emit_cuda import prefix
     from codegen.plan import plan
 
     found = resolve(scheme, existing_catalog(catalog), (Ring.Z, Ring.Q))
@@ -73,15 +75,13 @@ def export(
     if to is Target.CUDA:
         options["dtype"] = dtype.value
         options["product_dtype"] = dtype.value if product_dtype is ProductDtype.INPUT else _wide(dtype)
-    text = emit(the_plan, to.value, **options)
-    name = f"{the_plan.name}_{dtype}" if options else the_plan.name
-    if to is Target.CUDA and product_dtype is ProductDtype.FP32 and dtype in (Dtype.FP16, Dtype.BF16):
-        name += "_fp32products"
+    text = emit(the_plan, to.value, version=version(), **options)
+    name = prefix(the_plan, **options) if options else the_plan.name
     path = _destination(output, name + SUFFIX[to])
     write_durably(path, text.encode())
     header = path.with_suffix(".h") if to in (Target.CUDA, Target.C) else None
     if header is not None:
-        write_durably(header, emit_header(the_plan, to.value).encode())
+        write_durably(header, emit_header(the_plan, to.value, version=version(), **options).encode())
     if to is Target.CUDA and the_plan.rank > _SLOW_PRODUCTS:
         note(f"{the_plan.rank} products: nvcc will need a minute or more for this file")
     if build is not None:

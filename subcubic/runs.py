@@ -7,18 +7,22 @@ is bounded: only the progress file grows, and it is halved when it passes PROGRE
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import time
 import tomllib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from catalog.files import reason, write_durably
 
 PROGRESS_BYTES = 4 << 20
 
@@ -44,9 +48,9 @@ class Run:
     def create(cls, config: Mapping[str, Any]) -> Run:
         """Make a new run folder with its resolved configuration."""
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-        path = runs_folder() / f"{stamp}-{uuid.uuid4().hex[:6]}"
-        path.mkdir(parents=True)
-        run = cls(path)
+        run = cls(runs_folder() / f"{stamp}-{uuid.uuid4().hex[:6]}")
+        with run._writing():
+            run.path.mkdir(parents=True)
         run.write_config(config)
         return run
 
@@ -104,21 +108,19 @@ class Run:
     def log(self, **facts: Any) -> None:
         """Append one JSON line to the progress file, whose older half goes when it grows too long."""
         path = self.path / "progress.jsonl"
-        with path.open("a") as file:
-            file.write(json.dumps(facts) + "\n")
-        if path.stat().st_size > PROGRESS_BYTES:
-            lines = path.read_text().splitlines(keepends=True)
-            self._replace(path.name, "".join(lines[len(lines) // 2 :]).encode())
+        with self._writing():
+            with path.open("a") as file:
+                file.write(json.dumps(facts) + "\n")
+            if path.stat().st_size > PROGRESS_BYTES:
+                lines = path.read_text().splitlines(keepends=True)
+                self._replace(path.name, "".join(lines[len(lines) // 2 :]).encode())
 
     def write_checkpoint(self, state: Mapping[str, Any]) -> None:
         """Replace the checkpoint atomically: a kill leaves the old one or the new one."""
-        temporary = self.path / f".checkpoint-{os.getpid()}.npz"
-        with temporary.open("wb") as file:
-            arrays: dict[str, Any] = {key: np.asarray(value) for key, value in state.items()}
-            np.savez(file, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, self.path / "checkpoint.npz")
+        arrays: dict[str, Any] = {key: np.asarray(value) for key, value in state.items()}
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)
+        self._replace("checkpoint.npz", buffer.getvalue())
 
     def checkpoint(self) -> dict[str, np.ndarray] | None:
         """The last checkpoint, or None when there is none yet.
@@ -148,9 +150,19 @@ class Run:
         (self.path / "stop").unlink(missing_ok=True)
 
     def _replace(self, name: str, content: bytes) -> None:
-        temporary = self.path / f".{name}-{os.getpid()}"
-        temporary.write_bytes(content)
-        os.replace(temporary, self.path / name)
+        with self._writing():
+            write_durably(self.path / name, content)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Say where and what to do when the folder cannot be written."""
+        try:
+            yield
+        except OSError as error:
+            raise OSError(
+                f"cannot write the run folder {self.path}: {reason(error)}; make room or name another place in "
+                "$SUBCUBIC_RUNS (what the catalog holds is safe)"
+            ) from None
 
 
 def all_runs() -> list[Run]:

@@ -5,6 +5,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 
 #include "scatter.cuh"
 
@@ -32,9 +33,8 @@ Status checked(cudaError_t code, const char* what) {
   return code == cudaSuccess ? kDone : report(kFailed, "%s failed: %s", what, cudaGetErrorString(code));
 }
 
-// Values of cublasOperation_t, cublasMath_t and cublasGemmAlgo_t in cuBLAS 11 to 13. The default math mode never
-// rounds FP32 to TF32.
-constexpr int kNoTranspose = 0, kDefaultMath = 0, kDefaultAlgorithm = -1;
+// Values of cublasOperation_t and cublasGemmAlgo_t in cuBLAS 11 to 13.
+constexpr int kNoTranspose = 0, kDefaultAlgorithm = -1;
 constexpr size_t kLibraryWorkspace = size_t(32) << 20;
 
 // Blocks of C with at least this many 128 x 128 tiles a multiprocessor are multiplied one after the other, smaller ones
@@ -63,14 +63,58 @@ struct Handle {
   Library library;
 };
 
+// Queues `count` products of planes that lie one after the other, in one call of the library for all or in one each.
+// Row-major C = A B is column-major C^T = B^T A^T, so the operands swap.
+Status multiply(const Library& library, bool batched, int count, int M, int N, int K, const Plane* A, const Plane* B,
+                Product* C) {
+  const Accumulator one = 1, zero = 0;
+  const long long a = (long long)M * K, b = (long long)K * N, c = (long long)M * N;
+  int code = 0;
+  if (batched) {
+    code = library.gemm_batched(library.handle, kNoTranspose, kNoTranspose, N, M, K, &one, B, kPlaneType, N, b, A,
+                                kPlaneType, K, a, &zero, C, kProductType, N, c, count, kComputeType, kDefaultAlgorithm);
+    return code ? report(kFailed, "cublasGemmStridedBatchedEx failed with status %d", code) : kDone;
+  }
+  for (int r = 0; r < count && !code; ++r)
+    code = library.gemm(library.handle, kNoTranspose, kNoTranspose, N, M, K, &one, B + r * b, kPlaneType, N, A + r * a,
+                        kPlaneType, K, &zero, C + r * c, kProductType, N, kComputeType, kDefaultAlgorithm);
+  return code ? report(kFailed, "cublasGemmEx failed with status %d", code) : kDone;
+}
+
+// The library sets itself up at its first product, which must not be while a graph is being captured: a tiny one of
+// each kind, now. It also shows at once whether the library works on this device.
+Status warm_up(const Library& library) {
+  constexpr int size = 16;
+  void* memory = nullptr;
+  if (Status status = checked(cudaMalloc(&memory, size * size * (2 * sizeof(Plane) + sizeof(Product))), "cudaMalloc"))
+    return status;
+  const Plane* planes = static_cast<const Plane*>(memory);
+  Product* product = reinterpret_cast<Product*>(static_cast<Plane*>(memory) + 2 * size * size);
+  Status status = multiply(library, true, 1, size, size, size, planes, planes + size * size, product);
+  if (!status) status = multiply(library, false, 1, size, size, size, planes, planes + size * size, product);
+  const Status waited = checked(cudaDeviceSynchronize(), "a first product by cuBLAS");
+  cudaFree(memory);
+  return status ? status : waited;
+}
+
+// The library that the variable names, and no other, so that nobody measures or ships another than the one they asked
+// for; else the first of the usual names that is there.
+Status load_library(void*& file) {
+  const char* own = getenv("SUBCUBIC_CUBLAS");
+  if (own && *own) {
+    file = dlopen(own, RTLD_NOW | RTLD_LOCAL);
+    return file ? kDone : report(kMissing, "SUBCUBIC_CUBLAS names a library that cannot be opened (%s)", dlerror());
+  }
+  for (const char* name : {"libcublas.so.13", "libcublas.so.12", "libcublas.so"})
+    if (!file) file = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (file) return kDone;
+  return report(kMissing, "no cuBLAS found: install it or set SUBCUBIC_CUBLAS to the path of libcublas.so (%s)",
+                dlerror());
+}
+
 Status open_library(Library& library) {
-  const char* names[] = {getenv("SUBCUBIC_CUBLAS"), "libcublas.so.13", "libcublas.so.12", "libcublas.so"};
   void* file = nullptr;
-  for (const char* name : names)
-    if (!file && name && *name) file = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  if (!file)
-    return report(kMissing, "no cuBLAS found: install it or set SUBCUBIC_CUBLAS to the path of libcublas.so (%s)",
-                  dlerror());
+  if (Status status = load_library(file)) return status;
   struct {
     const char* name;
     void* target;
@@ -92,28 +136,18 @@ Status open_library(Library& library) {
   if (Status status = checked(found, "asking for the device")) return status;
   int code = library.create(&library.handle);
   if (code) return report(kFailed, "cublasCreate failed with status %d", code);
-  code = library.set_math(library.handle, kDefaultMath);
-  return code ? report(kFailed, "cublasSetMathMode failed with status %d", code) : kDone;
+  code = library.set_math(library.handle, kMathMode);
+  return code ? report(kFailed, "cublasSetMathMode failed with status %d", code) : warm_up(library);
 }
 
-// Row-major C = A B is column-major C^T = B^T A^T, so the operands swap.
 Status library_products(const Library& library, cudaStream_t stream, void* workspace, int M, int N, int K,
                         const Plane* A, const Plane* B, Product* C) {
   // Setting the stream resets the workspace, so the order matters; both are needed for capture in a graph.
   int code = library.set_stream(library.handle, stream);
   if (!code) code = library.set_workspace(library.handle, workspace, kLibraryWorkspace);
   if (code) return report(kFailed, "cuBLAS refused the stream or its workspace with status %d", code);
-  const Accumulator one = 1, zero = 0;
-  const long long a = (long long)M * K, b = (long long)K * N, c = (long long)M * N;
-  if (c / (128 * 128) < kTilesForSingle * library.multiprocessors) {
-    code = library.gemm_batched(library.handle, kNoTranspose, kNoTranspose, N, M, K, &one, B, kPlaneType, N, b, A,
-                                kPlaneType, K, a, &zero, C, kProductType, N, c, kRank, kComputeType, kDefaultAlgorithm);
-    return code ? report(kFailed, "cublasGemmStridedBatchedEx failed with status %d", code) : kDone;
-  }
-  for (int r = 0; r < kRank && !code; ++r)
-    code = library.gemm(library.handle, kNoTranspose, kNoTranspose, N, M, K, &one, B + r * b, kPlaneType, N, A + r * a,
-                        kPlaneType, K, &zero, C + r * c, kProductType, N, kComputeType, kDefaultAlgorithm);
-  return code ? report(kFailed, "cublasGemmEx failed with status %d", code) : kDone;
+  const int64_t tiles = (int64_t)M * N / (128 * 128);
+  return multiply(library, tiles < kTilesForSingle * library.multiprocessors, kRank, M, N, K, A, B, C);
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ typedef int (*SCHEME_gemm)(void* context, void* stream, int64_t count, int64_t M
                            int64_t lda, int64_t stride_a, const void* B, int64_t ldb, int64_t stride_b, void* C,
                            int64_t ldc, int64_t stride_c);
 
-/* Makes a handle for the current device; product = NULL opens cuBLAS ($SUBCUBIC_CUBLAS, else the usual names). */
+/* Makes a handle for the current device; product = NULL opens cuBLAS ($SUBCUBIC_CUBLAS if set, else the usual names)
+ * and waits for a tiny first product, so not while a graph is being captured. */
 int SCHEME_open(void** handle, SCHEME_gemm product, void* context);
 
 /* Bytes of device workspace (256-byte aligned) of a launch of these sizes; 0 for sizes that cannot be launched. */

@@ -75,9 +75,9 @@ def test_every_ring_keeps_its_meaning(ring):
         np.testing.assert_array_equal(results, side @ inputs)
 
 
-def test_coefficients_beyond_one_are_counted_apart():
+def test_coefficients_beyond_one_cost_no_additions():
     program = straight_line(np.array([[2, -3], [0, 0], [0, -1]]))
-    assert (program.additions, program.multiplications) == (1, 2)
+    assert program.additions == 1
     assert program.run([5, 7]) == [-11, 0, -7]
     # The pair 2x-3y is shared by both rows, whatever their scale.
     shared = straight_line(np.array([[2, -3, 0], [-4, 6, 1]]))

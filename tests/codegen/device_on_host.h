@@ -54,6 +54,9 @@ static cudaError_t cudaGetLastError() { return cudaSuccess; }
 static cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) { return cudaSuccess; }
 static cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
 static cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
+static cudaError_t cudaMalloc(void** memory, size_t bytes) { return *memory = calloc(bytes, 1), cudaSuccess; }
+static cudaError_t cudaFree(void* memory) { return free(memory), cudaSuccess; }
+static cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount };
 static cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) { return *value = 1, cudaSuccess; }
 

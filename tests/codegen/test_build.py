@@ -4,12 +4,12 @@ import shutil
 import stat
 import subprocess
 import sys
-import time
 
 import pytest
 
+from catalog.files import cache_folder
 from codegen import build
-from codegen.build import BuildError, MissingCompilerError, Usage, build_c, build_cuda, cache_folder, resource_usage
+from codegen.build import BuildError, MissingCompilerError, Usage, build_c, build_cuda, compiler, resource_usage
 
 TEXT = "int answer(void) { return 42; }"
 
@@ -22,9 +22,8 @@ def own_cache(tmp_path, monkeypatch):
 def test_a_built_library_works_and_the_second_build_is_a_cache_hit():
     first = build_c(TEXT)
     assert ctypes.CDLL(str(first)).answer() == 42
-    before = first.stat().st_mtime_ns
-    time.sleep(0.01)
-    assert build_c(TEXT) == first and first.stat().st_mtime_ns == before
+    before = first.stat().st_ino
+    assert build_c(TEXT) == first and first.stat().st_ino == before
     assert build_c(TEXT + "\n") != first
     assert build_c(TEXT, flags=("-DX",)) != first
     assert sorted(p.suffix for p in first.parent.iterdir()) == [".log"] * 3 + [".so"] * 3
@@ -38,6 +37,45 @@ def test_the_compilers_version_is_part_of_the_key(tmp_path, monkeypatch):
     real = build_c(TEXT)
     monkeypatch.setenv("CC", str(fake))
     assert build_c(TEXT).name != real.name
+
+
+def test_the_variable_may_hold_a_command_with_arguments(tmp_path, monkeypatch):
+    wrapper = tmp_path / "wrapper"
+    wrapper.write_text('#!/bin/sh\necho wrapped >> "$0.log"\nexec "$@"\n')
+    wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("CC", f"{wrapper} gcc")
+    assert compiler("gcc") == f"{wrapper} gcc"
+    assert ctypes.CDLL(str(build_c(TEXT))).answer() == 42
+    assert (tmp_path / "wrapper.log").read_text().startswith("wrapped\n")
+    with pytest.raises(BuildError, match="^wrapper gcc could not compile the text: source.c:1.*error: "):
+        build_c("int answer(void) { return }")
+
+
+def test_the_compiler_is_looked_up_where_the_variables_say(tmp_path, monkeypatch):
+    for variable in ("CC", "NVCC", "CUDA_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    assert compiler("gcc") == shutil.which("gcc")
+    tool = tmp_path / "bin" / "nvcc"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    assert compiler("nvcc") == str(tool)
+    monkeypatch.setenv("NVCC", str(tmp_path / "none"))
+    with pytest.raises(MissingCompilerError, match=r"none was not found; install .*\$NVCC"):
+        compiler("nvcc")
+
+
+def test_a_compiler_that_hangs_is_one_sentence(tmp_path, monkeypatch):
+    slow = tmp_path / "slow"
+    slow.write_text('#!/bin/sh\n[ "$1" = -march=native ] || [ "$1" = --version ] || exec sleep 60\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("CC", str(slow))
+    monkeypatch.setattr(build, "_TIMEOUT", 0.5)
+    with pytest.raises(BuildError, match="^slow could not compile the text: it took longer than 0.5 s$"):
+        build_c(TEXT)
+    assert list(cache_folder().iterdir()) == []
 
 
 def test_two_builders_at_once_end_with_one_whole_file(tmp_path):
@@ -76,16 +114,6 @@ def test_wrong_arguments_are_refused():
         build_cuda(TEXT, arch="hopper")
     with pytest.raises(ValueError, match="unknown kind 'archive'"):
         build_cuda(TEXT, kind="archive")  # type: ignore[arg-type]
-
-
-def test_cache_folder_follows_the_environment(monkeypatch, tmp_path):
-    assert cache_folder() == tmp_path / "cache"
-    monkeypatch.delenv("SUBCUBIC_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / "subcubic"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert cache_folder() == tmp_path / "home" / ".cache" / "subcubic"
 
 
 def test_resource_report_is_read_per_kernel():

@@ -10,8 +10,8 @@ import pytest
 from catalog.known import classical, winograd
 from catalog.scheme import Format
 from codegen.build import BuildError, build_cuda, resources
-from codegen.emit import emit, emit_header
-from codegen.emit_cuda import growth
+from codegen.emit import TARGETS, emit, emit_header
+from codegen.emit_cuda import prefix
 from codegen.plan import plan
 from tests.codegen.schemes import plans
 
@@ -28,13 +28,11 @@ def nvcc(tmp_path, monkeypatch):
         pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
 
 
-def test_golden_winograd_fp32(golden, monkeypatch):
-    monkeypatch.setattr("codegen.emit_cuda._version", lambda: "VERSION")
+def test_golden_winograd_fp32(golden):
     golden(emit(PLANS["winograd"], "cuda"))
 
 
-def test_golden_rectangular_bf16(golden, monkeypatch):
-    monkeypatch.setattr("codegen.emit_cuda._version", lambda: "VERSION")
+def test_golden_rectangular_bf16(golden):
     golden(emit(PLANS["rectangular"], "cuda", dtype="bf16", product_dtype="fp32"))
 
 
@@ -104,7 +102,7 @@ def test_program_and_library_need_no_cublas_to_link(nvcc, tmp_path):
 
 def test_entry_points_are_those_of_the_header(nvcc, tmp_path):
     header = emit_header(PLANS["winograd"])
-    name = PLANS["winograd"].name
+    name = prefix(PLANS["winograd"], "fp32")
     library = build_cuda(emit(PLANS["winograd"], "cuda"))
     caller = tmp_path / "caller.c"
     calls = "".join(f"  entry[{i}] = (void *){name}_{e};\n" for i, e in enumerate(("open", "workspace", "launch")))
@@ -138,10 +136,10 @@ def test_wide_accesses_unless_registers_forbid():
     assert widths(plan(classical(Format(1, 2, 64))), "fp32") == [4, 1, 1]
 
 
-def test_growth_is_relative_to_the_standard_algorithm():
-    assert growth(plan(classical(Format(2, 3, 4)))) == pytest.approx(1)
-    assert growth(PLANS["winograd"]) == pytest.approx(17.85 / 8, abs=1e-3)
-    assert growth(PLANS["winograd2"]) == pytest.approx(growth(PLANS["winograd"]) ** 2)
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_text_names_the_version_that_the_caller_hands_in(target):
+    named, unnamed = emit(PLANS["winograd"], target, version="1.2.3+abc"), emit(PLANS["winograd"], target)
+    assert named.replace("1.2.3+abc", "unknown") == unnamed != named
 
 
 @pytest.mark.parametrize(
@@ -160,3 +158,23 @@ def test_wrong_options_are_refused(options, message):
 def test_too_many_blocks_are_refused():
     with pytest.raises(ValueError, match="256 blocks, more than the 200 a fp32 CUDA thread can hold; use fewer levels"):
         emit(plan(classical(Format(16, 16, 1))), "cuda")
+
+
+def test_two_dtypes_of_a_plan_link_together(nvcc, tmp_path):
+    objects = []
+    for dtype, product_dtype in (("fp32", None), ("bf16", None), ("bf16", "fp32")):
+        options = {"dtype": dtype, "product_dtype": product_dtype}
+        source = tmp_path / f"{prefix(PLANS['winograd'], **options)}.cu"
+        source.write_text(emit(PLANS["winograd"], "cuda", **options))
+        source.with_suffix(".h").write_text(emit_header(PLANS["winograd"], "cuda", **options))
+        objects.append(source)
+    main = tmp_path / "main.cu"
+    main.write_text(
+        "".join(f'#include "{o.stem}.h"\n' for o in objects)
+        + "int main() { return "
+        + " + ".join(f"(int){o.stem}_workspace(0, 1, 1)" for o in objects)
+        + "; }"
+    )
+    command = ["nvcc", "-std=c++17", "-gencode=arch=compute_90,code=sm_90", "-o", str(tmp_path / "both"), str(main)]
+    subprocess.run([*command, *map(str, objects)], check=True)
+    assert subprocess.run([tmp_path / "both"]).returncode == 0

@@ -6,21 +6,14 @@ import pytest
 
 from catalog.known import strassen, winograd
 from catalog.transform import extend
+from codegen.build import BuildError, MissingCompilerError
 from codegen.plan import plan
+from evaluate import cpu
 from evaluate.bench import bench
+from evaluate.cublas import CublasError
 from evaluate.device import DeviceMissingError, usable_gpu
-from evaluate.report import load, results_table, save, text
-
-
-@pytest.fixture(scope="module")
-def document():
-    rows = []
-    plans = [plan(winograd(), 2), plan(extend(strassen(), "n"))]
-    found = bench(
-        plans, [(50, 61, 47)], ["fp64", "fp32", "fp16"], device="cpu", pairs=6, commit="abc", on_row=rows.append
-    )
-    assert rows == found["rows"]
-    return found
+from evaluate.kernel import KernelError
+from evaluate.report import load, save
 
 
 def test_every_row_is_right_and_labelled(document):
@@ -41,33 +34,6 @@ def test_every_row_is_right_and_labelled(document):
     assert json.loads(json.dumps(document, allow_nan=False)) == document
 
 
-def test_saved_documents_come_back_and_are_never_overwritten(document, tmp_path):
-    paths = [save(document, tmp_path / "results") for _ in range(3)]
-    assert len(set(paths)) == 3 and load(tmp_path / "results") == [document] * 3
-    assert not list((tmp_path / "results").glob(".*"))
-    table = results_table(tmp_path / "results")
-    assert table.count("\n") == 2 + 8  # the emulated rows were never timed
-    assert text(document["rows"]).count("\n") == len(document["rows"])
-    assert results_table(tmp_path / "nothing") == ""
-
-
-def test_a_damaged_results_file_is_named(document, tmp_path):
-    path = save(document, tmp_path)
-    path.write_text(path.read_text()[:100])
-    with pytest.raises(ValueError, match=path.name):
-        load(tmp_path)
-
-
-def test_a_document_that_cannot_be_written_leaves_nothing(document, tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        save(document, tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -76,13 +42,86 @@ def test_a_document_that_cannot_be_written_leaves_nothing(document, tmp_path, mo
         ({"shapes": [(0, 1, 1)]}, "three positive sizes"),
         ({"pairs": 0}, "pairs must be at least 1"),
         ({"regime": "warm"}, "unknown regime"),
-        ({"paths": ["cuda"]}, "none of cuda"),
+        ({"distribution": "cauchy"}, "unknown distribution"),
+        ({"product_dtype": "fp8"}, "unknown product dtype"),
     ],
 )
 def test_bad_requests_are_one_sentence(change, message):
     request = {"plans": [plan(strassen())], "shapes": [(4, 4, 4)], "dtypes": ["fp64"], "device": "cpu"} | change
     with pytest.raises(ValueError, match=message):
         bench(request.pop("plans"), request.pop("shapes"), request.pop("dtypes"), **request)
+
+
+class Fault:
+    """Both arms of the CPU path; building those of one dtype, or one launch, fails."""
+
+    def __init__(self, monkeypatch, error: BaseException, *, building: str = "", inner: int = 0) -> None:
+        self.error, self.building, self.inner, self.real = error, building, inner, cpu.arms
+        monkeypatch.setattr(cpu, "arms", self.arms)
+
+    def arms(self, plan, dtype, path, product_dtype):
+        if dtype == self.building:
+            raise self.error
+        ours, baseline = self.real(plan, dtype, path, product_dtype)
+
+        def failing(a, b, c):
+            if a.shape[1] == self.inner:
+                raise self.error
+            ours(a, b, c)
+
+        return failing, baseline
+
+
+ERRORS = [
+    ValueError("2x2x2 cuts A into 256 blocks, more than the 200"),
+    MemoryError(),
+    BuildError("nvcc", "error: too long"),
+    KernelError("refused"),
+    CublasError("cublasGemmEx of cuBLAS failed with status 13"),
+    RuntimeError("an illegal memory access was encountered"),
+    OSError(28, "No space left on device"),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_a_failing_row_is_skipped_with_its_reason_and_the_others_stay(error, monkeypatch):
+    Fault(monkeypatch, error, inner=13)
+    found = bench([plan(strassen())], [(9, 9, 9), (9, 9, 13), (9, 9, 10)], ["fp16", "bf16"], device="cpu")
+    assert [(row["K"], row["dtype"]) for row in found["rows"]] == [(9, "fp16"), (9, "bf16"), (10, "fp16"), (10, "bf16")]
+    assert [(row["K"], row["dtype"]) for row in found["skipped"]] == [(13, "fp16"), (13, "bf16")]
+    assert all(row["reason"] == (str(error) or "MemoryError") for row in found["skipped"])
+    assert found["skipped"][0].keys() < found["rows"][0].keys() | {"reason"} and found["interrupted"] is False
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_what_cannot_be_built_is_skipped_at_every_shape(error, monkeypatch):
+    Fault(monkeypatch, error, building="fp16")
+    found = bench([plan(strassen())], [(9, 9, 9), (8, 8, 8)], ["fp16", "bf16"], device="cpu")
+    assert [row["dtype"] for row in found["rows"]] == ["bf16"] * 2
+    assert [(row["dtype"], row["K"]) for row in found["skipped"]] == [("fp16", 9), ("fp16", 8)]
+
+
+def test_everything_is_built_before_anything_is_measured(monkeypatch):
+    rows = []
+    Fault(monkeypatch, MissingCompilerError("nvcc was not found"), building="bf16")
+    with pytest.raises(MissingCompilerError):
+        bench([plan(strassen())], [(9, 9, 9)], ["fp16", "bf16"], device="cpu", on_row=rows.append)
+    assert rows == []
+
+
+def test_a_lost_device_ends_everything(monkeypatch):
+    Fault(monkeypatch, DeviceMissingError("no usable GPU"), inner=13)
+    with pytest.raises(DeviceMissingError):
+        bench([plan(strassen())], [(9, 9, 13)], ["fp16"], device="cpu")
+
+
+@pytest.mark.parametrize("where", [{"inner": 13}, {"building": "bf16"}])
+def test_an_interrupt_keeps_what_was_measured(where, monkeypatch, tmp_path):
+    Fault(monkeypatch, KeyboardInterrupt(), **where)
+    found = bench([plan(strassen())], [(9, 9, 9), (9, 9, 13), (9, 9, 10)], ["fp16", "bf16"], device="cpu")
+    assert found["interrupted"] is True and found["skipped"] == []
+    assert [row["dtype"] for row in found["rows"]] == ["fp16", "bf16"] * ("inner" in where)
+    assert load(save(found, tmp_path).parent) == [found]
 
 
 @pytest.mark.skipif(usable_gpu() is not None, reason="this machine has a GPU")
@@ -99,7 +138,8 @@ def test_the_gpu_path_is_right_repeatable_and_timed(dtype):
     )
     for row in found["rows"]:
         assert row["correct"] and row["repeatable"] and row["pairs"] == 6
-        assert row["workspace_bytes"] > 0 and row["seconds"] > 0
+        assert row["workspace_bytes"] > 0 and row["seconds"] > 0 and row["aligned"] is False
+        assert row["load"].keys() == row["baseline_load"].keys() > {"clock_sm_mhz", "power_w"}
         assert row["baseline_error_fro"] <= row["error_fro"] * 1.5
     assert "cuBLAS" in found["baseline"] and (dtype != "fp32" or "TF32 off" in found["baseline"])
     assert found["driver"] and found["clocks"]["before"]

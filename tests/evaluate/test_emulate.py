@@ -1,15 +1,19 @@
 """Emulated FP16/BF16 errors against direct formulas and against figures known from theory and other simulations."""
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 from catalog.known import classical, strassen, winograd
 from catalog.scheme import Format
+from codegen.emit import emit
 from codegen.plan import plan
 from evaluate.accuracy import errors
-from evaluate.emulate import emulate, emulate_baseline
+from evaluate.emulate import emulate, emulate_baseline, rounded
 from evaluate.operands import draw, narrow, widen
+from tests.codegen.schemes import plans
 
 
 def test_one_strassen_level_agrees_with_the_formulas_written_out():
@@ -25,10 +29,34 @@ def test_one_strassen_level_agrees_with_the_formulas_written_out():
     p3, p4 = r(a11 @ r(b12 - b22)), r(a22 @ r(b21 - b11))
     p5, p6, p7 = r(r(a11 + a12) @ b22), r(r(a21 - a11) @ r(b11 + b12)), r(r(a12 - a22) @ r(b21 + b22))
     whole = np.block([[p1 + p4 - p5 + p7, p3 + p5], [p2 + p4, p1 - p2 + p3 + p6]])
-    ours = emulate(plan(strassen()), a, b, "bf16")
-    # The sums of products may associate otherwise; that moves few elements, by a rounding.
-    assert (ours == r(whole)).mean() > 0.99
-    np.testing.assert_allclose(ours, r(whole), rtol=2**-7, atol=2**-6)
+    np.testing.assert_array_equal(emulate(plan(strassen()), a, b, "bf16"), r(whole))
+
+
+def run_text(text, a, b, m, n, r):
+    """The sums of an emitted CUDA text, executed by NumPy on lists of fp32 blocks; ``r`` rounds what is stored."""
+    body = {side: text.split(f"struct Side{side} {{", 1)[1].split("};", 1)[0] for side in "ABC"}
+    scope = {"Accumulator": np.float32}
+    left, right = (
+        [r(eval(put, scope, {"x": blocks})) for put in re.findall(r"put\((.*)\);", body[side])]
+        for side, blocks in (("A", a), ("B", b))
+    )
+    products = iter([r(x @ y) for x, y in zip(left, right, strict=True)])
+    scope |= {"y": [None] * (m * n), "next": lambda: next(products)}
+    for line in body["C"].split("Block& y) {", 1)[1].replace("const auto ", "").splitlines():
+        exec(line.strip().rstrip(";").replace("}", ""), scope)
+    return np.block([[scope["y"][i * n + j] for j in range(n)] for i in range(m)])
+
+
+@pytest.mark.parametrize("name", ["winograd", "winograd2", "rectangular", "classical", "trivial"])
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_the_sums_are_those_of_the_emitted_cuda_bit_for_bit(name, dtype):
+    made = plans()[name]
+    m, k, n = made.format
+    rng = np.random.default_rng(6)
+    a = [[widen(np, draw(np, rng, (8, 8), dtype), dtype, "float32") for _ in range(k)] for _ in range(m)]
+    b = [[widen(np, draw(np, rng, (8, 8), dtype), dtype, "float32") for _ in range(n)] for _ in range(k)]
+    expected = run_text(emit(made, "cuda", dtype=dtype), sum(a, []), sum(b, []), m, n, lambda x: rounded(x, dtype))
+    np.testing.assert_array_equal(emulate(made, np.block(a), np.block(b), dtype), rounded(expected, dtype))
 
 
 def test_the_trivial_scheme_is_the_plain_product():

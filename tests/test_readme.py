@@ -1,0 +1,36 @@
+"""The README shows what the result files hold, and names only verbs and options that exist."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from subcubic.__main__ import main
+from subcubic.readme import render
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+TOUR = re.findall(r"^subcubic (.*?)(?:  +#.*)?$", README, re.MULTILINE)
+
+
+def test_the_tables_are_those_of_the_results():
+    assert render(README, ROOT / "benchmarks" / "results") == README, "run `make results`"
+
+
+def test_a_readme_without_its_places_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="no place for the table results"):
+        render("# nothing", tmp_path)
+
+
+def test_the_tour_has_its_commands():
+    assert len(TOUR) >= 9
+
+
+@pytest.mark.parametrize("command", TOUR)
+def test_every_command_of_the_tour_exists(command, capsys):
+    words = shlex.split(re.sub(r"\s+#.*", "", command))
+    verb = words[: 2 if words[0] in ("catalog", "runs") else 1]
+    assert main([*verb, "--help"]) == 0
+    help_text = capsys.readouterr().out
+    assert all(word.split("=")[0] in help_text for word in words if word.startswith("--"))
