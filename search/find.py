@@ -24,6 +24,8 @@ WalkRing = Literal["F2", "ZT"]
 # Steps of all walks after which a scheme above the target is lifted: about half a second of two cores.
 _SETTLED_STEPS = 30_000_000
 _SMALL_VOLUME = 27
+# Seconds for the last lift of a search whose time has ended.
+_GRACE_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def find(
     if query.method == "mcts" and resume:
         raise ValueError("the tree search keeps no checkpoint; start it anew")
     source = _games(query, should_stop) if query.method == "mcts" else _walks(query, starts, resume, should_stop)
-    return _in_ring(query, source)
+    return _in_ring(query, source, should_stop)
 
 
 def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
@@ -101,7 +103,7 @@ def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
         require_walkable(query.format)
 
 
-def _in_ring(query: Query, source: Iterator[Event]) -> Iterator[Event]:
+def _in_ring(query: Query, source: Iterator[Event], should_stop: Callable[[], bool]) -> Iterator[Event]:
     """Carry the schemes of a search over to the wanted ring and end it when enough have arrived."""
     yield Started(_compile(query))
     convert = _conversion(query)
@@ -115,7 +117,7 @@ def _in_ring(query: Query, source: Iterator[Event]) -> Iterator[Event]:
         if isinstance(event, Found):
             waiting = event if waiting is None or event.rank <= waiting.rank else waiting
         if waiting is not None and _is_due(query, waiting, event, best):
-            scheme, done = convert(waiting.scheme), waiting
+            scheme, done = convert(waiting.scheme, _patience(query, event, arrived, should_stop)), waiting
             waiting = None
             if scheme is None:
                 failures += 1
@@ -154,6 +156,20 @@ def _is_due(query: Query, waiting: Found, event: Event, best: int) -> bool:
     if isinstance(event, Done) or (query.method == "flips" and _walk_ring(query) in (query.ring, "ZT")):
         return True
     return event.steps - waiting.steps >= _SETTLED_STEPS
+
+
+def _patience(query: Query, event: Event, arrived: float, should_stop: Callable[[], bool]) -> Callable[[], bool]:
+    """When to give a lift up: past the limit a search may still carry its last scheme over, for a short while."""
+    if query.budget_s is None:
+        return should_stop
+    grace = _GRACE_S if isinstance(event, Done) else 0.0
+    deadline = max(arrived, arrived + query.budget_s - _clock(event)) + grace
+    stopped = should_stop()
+
+    def give_up() -> bool:
+        return time.monotonic() >= deadline or (should_stop() and not stopped)
+
+    return give_up
 
 
 def _clock(event: Event) -> float:
@@ -229,14 +245,19 @@ def _walk_ring(query: Query) -> WalkRing:
     return "ZT" if query.ring == "ZT" or small else "F2"
 
 
-def _conversion(query: Query) -> Callable[[Scheme], Scheme | None]:
+def _conversion(query: Query) -> Callable[[Scheme, Callable[[], bool]], Scheme | None]:
     """How a scheme that was found becomes one over the wanted ring; None where it does not."""
     from search.lifting import lift
 
-    def convert(scheme: Scheme) -> Scheme | None:
+    def convert(scheme: Scheme, give_up: Callable[[], bool]) -> Scheme | None:
         if query.ring == scheme.ring or (scheme.ring is Ring.Z and query.ring in ("ZT", "Q")):
             return scheme
-        over_z = scheme if scheme.ring is Ring.Z else lift(scheme, rational=query.ring == "Q")
+        over_z: Scheme | None = scheme
+        if scheme.ring is not Ring.Z:
+            try:
+                over_z = lift(scheme, rational=query.ring == "Q", keep_bases=False, should_stop=give_up)
+            except ValueError:  # the scheme is too large to be lifted; the search has still found it over F2
+                return None
         return over_z if over_z is None or query.ring != "F3" else reduce_mod(over_z, Ring.F3)
 
     return convert
