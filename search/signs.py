@@ -21,7 +21,7 @@ from search.gf2 import Elimination, eliminate_packed
 # Trials of one walk: some for each dimension, most walks that succeed need far fewer; but only so many elementary
 # steps in all, and between two questions to should_stop.
 _TRIALS = 40
-_STEPS, _BLOCK = 1 << 29, 1 << 25
+_STEPS, _BLOCK = 1 << 28, 1 << 25
 
 
 @dataclass(frozen=True)
