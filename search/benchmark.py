@@ -105,25 +105,28 @@ def time_to_target(query: Query, seeds: Sequence[int], should_stop: Callable[[],
     }
 
 
-def lift_share(format: Format, rank: int, count: int, seed: int, budget_s: float) -> Row:
-    """How many of ``count`` distinct F2 schemes of a rank lift to exact schemes over Z, and how many to ternary ones.
+def lift_share(format: Format, rank: int, seeds: Sequence[int], budget_s: float) -> Row:
+    """How many schemes that walks over F2 find lift to exact schemes over Z, and how many to ternary ones.
 
     Args:
         format: the sizes.
-        rank: of the schemes, which walks have to find first.
-        count: schemes wanted; fewer when the walks need longer.
-        seed: of the walks and the lifts.
-        budget_s: seconds for the walks.
+        rank: of the schemes.
+        seeds: of the walks, each of which contributes the first scheme that it finds, and of the lifts.
+        budget_s: seconds after which a walk contributes none.
     """
-    query = Query(format, "F2", rank, keep=count, seed=seed, budget_s=budget_s)
-    schemes = [e.scheme for e in find(query) if isinstance(e, Found) and e.rank <= rank][:count]
+    schemes = []
+    for seed in seeds:
+        query = Query(format, "F2", rank, seed=seed, budget_s=budget_s)
+        schemes += [(seed, event.scheme) for event in find(query) if isinstance(event, Found) and event.rank <= rank][
+            :1
+        ]
     begun = time.process_time()
-    lifted = [lift(scheme, seed=seed) for scheme in schemes]
+    lifted = [lift(scheme, seed=seed, keep_bases=False) for seed, scheme in schemes]
     seconds = (time.process_time() - begun) / max(1, len(schemes))
     exact = [scheme for scheme in lifted if scheme is not None and is_exact(scheme)]
     return {
         "kind": "lift",
-        "engine": "hensel numpy",
+        "engine": "signs and hensel",
         "ring": "Z",
         "format": str(format),
         "rank": rank,

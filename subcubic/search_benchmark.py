@@ -30,8 +30,8 @@ TARGETS = (
     ("2x2x2", "F2", 7, "mcts", 10.0),
     ("2x2x3", "F2", 11, "mcts", 10.0),
 )
-LIFTS = (("2x2x2", 7), ("2x2x3", 11), ("2x3x3", 15), ("3x3x3", 23))
-LIFT_COUNT, LIFT_BUDGET_S = 20, 60.0
+LIFTS = (("2x2x2", 7), ("2x2x3", 11), ("2x3x3", 15), ("3x3x3", 23), ("2x3x4", 20), ("4x4x4", 49))
+LIFT_SEEDS, LIFT_BUDGET_S = range(1, 21), 15.0
 # The keys that every result file has; a search has neither a GPU nor a baseline.
 _HEAD: dict[str, Any] = dict.fromkeys(("driver", "cuda", "clocks", "power", "baseline"))
 _HEAD |= {"schema_version": SCHEMA_VERSION, "timer": "see each row"}
@@ -75,7 +75,7 @@ def _rows(format: Format | None, ring: str | None) -> Iterator[Row]:
             yield time_to_target(query, SEEDS)
     for name, rank in LIFTS:
         if wanted(name, "Z"):
-            yield lift_share(Format.parse(name), rank, LIFT_COUNT, seed=1, budget_s=LIFT_BUDGET_S)
+            yield lift_share(Format.parse(name), rank, LIFT_SEEDS, LIFT_BUDGET_S)
 
 
 def summary(rows: list[Row]) -> str:

@@ -34,6 +34,6 @@ def test_the_tree_search_is_timed_alike():
 
 
 def test_lifts_are_counted():
-    row = lift_share(Format(2, 2, 3), 11, count=4, seed=1, budget_s=20)
+    row = lift_share(Format(2, 2, 3), 11, range(1, 5), budget_s=20)
     assert (row["kind"], row["schemes"], row["exact"]) == ("lift", 4, 4)
     assert row["ternary"] <= 4
