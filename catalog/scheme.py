@@ -157,7 +157,7 @@ class Scheme:
     @property
     def is_ternary(self) -> bool:
         """Whether this is a scheme over Z whose coefficients all lie in {-1, 0, 1}."""
-        return self.ring is Ring.Z and all(int(np.abs(f).max(initial=0)) <= 1 for f in self.factors)
+        return self.ring is Ring.Z and all(f.min(initial=0) >= -1 and f.max(initial=0) <= 1 for f in self.factors)
 
     @property
     def factors(self) -> tuple[Factor, Factor, Factor]:
@@ -187,7 +187,8 @@ def _integers(name: str, values: ArrayLike, ring: Ring) -> Factor:
     if ring.modulus == 2:
         exact = exact & 1
     elif ring.modulus == 3:
-        exact = (exact + 1) % 3 - 1
+        exact = exact % 3
+        exact = exact - 3 * (exact == 2)
     exact = np.array(exact, order="C")
     exact.setflags(write=False)
     return exact

@@ -175,5 +175,6 @@ def _embed(scheme: Scheme, mode: int, whole: Format, offsets: tuple[int, ...]) -
 
 
 def _require_no_overflow(left: Factor, right: Factor) -> None:
-    if int(np.abs(left).max(initial=0)) * int(np.abs(right).max(initial=0)) >= 1 << 63:
+    peaks = [max(-int(f.min(initial=0)), int(f.max(initial=0))) for f in (left, right)]
+    if peaks[0] * peaks[1] >= 1 << 63:
         raise ValueError("the Kronecker product has coefficients beyond 64 bits")

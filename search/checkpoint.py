@@ -9,6 +9,7 @@ import numpy as np
 
 from catalog.scheme import Ring
 from search.blocks import ARRAYS, Walk
+from search.counters import ACTIVE, BEST, COUNTERS, RANK
 from search.ladder import Rung
 
 State = dict[str, Any]
@@ -71,6 +72,31 @@ def restore(state: State, rungs: list[Rung], totals: Totals, ring: Ring, seed: i
                 arrays = {
                     name: np.array(state[f"{level}/{index}/{name}"], getattr(walk, name).dtype) for name in ARRAYS
                 }
-                rung.walks[index] = Walk(walk.format, walk.ring, **arrays)
+                restored = Walk(walk.format, walk.ring, **arrays)
+                _require_sound(restored)
+                rung.walks[index] = restored
     except KeyError as error:
         raise ValueError(f"the checkpoint lacks {error.args[0]!r}; start the search anew") from None
+
+
+def _require_sound(walk: Walk) -> None:
+    """The kernels follow these indices without looking; a damaged one would lead them out of their arrays.
+
+    Raises:
+        ValueError: an array has the wrong length or an index lies outside it.
+    """
+    slots, cells = len(walk.active), len(walk.value)
+    rank, active = int(walk.counters[RANK]), int(walk.counters[ACTIVE])
+    alive = walk.active[: max(active, 0)]
+    sound = (
+        (len(walk.sign), len(walk.links), len(walk.place), len(walk.best)) == (cells, 2 * cells, slots, 2 * slots)
+        and len(walk.counters) == COUNTERS
+        and cells > slots > 0
+        and 0 <= 4 * rank <= slots
+        and 0 <= 4 * int(walk.counters[BEST]) <= slots
+        and active <= slots
+        and int(walk.links.max()) < cells
+        and int(alive.max(initial=0)) < slots
+    )
+    if not sound:
+        raise ValueError("the checkpoint is damaged, its indices do not fit; start the search anew")

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+
 from catalog.canonical import digest
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import reduce_mod
@@ -21,6 +23,8 @@ from search.events import Checkpoint, Done, Event, Found, Progress, Started
 from search.game import require_playable
 
 WalkRing = Literal["F2", "ZT"]
+# Name under which a checkpoint holds the digests of the schemes of the target rank that were found.
+_KEPT = "kept"
 # Steps of all walks after which a scheme above the target is lifted: about half a second of two cores.
 _SETTLED_STEPS = 30_000_000
 _SMALL_VOLUME = 27
@@ -80,7 +84,7 @@ def find(
     if query.method == "mcts" and resume:
         raise ValueError("the tree search keeps no checkpoint; start it anew")
     source = _games(query, should_stop) if query.method == "mcts" else _walks(query, starts, resume, should_stop)
-    return _in_ring(query, source, should_stop)
+    return _in_ring(query, source, resume, should_stop)
 
 
 def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
@@ -103,18 +107,25 @@ def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
         require_walkable(query.format)
 
 
-def _in_ring(query: Query, source: Iterator[Event], should_stop: Callable[[], bool]) -> Iterator[Event]:
+def _in_ring(
+    query: Query, source: Iterator[Event], resume: State | None, should_stop: Callable[[], bool]
+) -> Iterator[Event]:
     """Carry the schemes of a search over to the wanted ring and end it when enough have arrived."""
     yield Started(_compile(query))
     convert = _conversion(query)
-    kept: set[str] = set()
+    kept: set[str] = set(np.asarray(resume[_KEPT]).tolist()) if resume and _KEPT in resume else set()
+    # A resumed walk reports where it stands first; at the target that has been counted already.
+    repeated = bool(kept)
     best, flips, failures = query.format.volume, 0, 0
     waiting: Found | None = None
     for event in source:
         arrived = time.monotonic()
         if isinstance(event, Started):
             continue
-        if isinstance(event, Found):
+        if isinstance(event, Found) and repeated and event.rank <= query.target:
+            best = min(best, event.rank)
+            repeated = False
+        elif isinstance(event, Found):
             waiting = event if waiting is None or event.rank <= waiting.rank else waiting
         if waiting is not None and _is_due(query, waiting, event, best):
             scheme, done = convert(waiting.scheme, _patience(query, event, arrived, should_stop)), waiting
@@ -135,7 +146,7 @@ def _in_ring(query: Query, source: Iterator[Event], should_stop: Callable[[], bo
             flips = event.flips
             yield event
         elif isinstance(event, Checkpoint):
-            yield event
+            yield Checkpoint({**event.state, _KEPT: np.array(sorted(kept), dtype="U64")})
         elif isinstance(event, Done):
             status: Literal["budget", "interrupted"] = "interrupted" if event.status == "interrupted" else "budget"
             seconds = event.seconds + time.monotonic() - arrived

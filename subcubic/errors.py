@@ -13,6 +13,8 @@ from typing import Any
 
 import typer
 
+from subcubic.streams import patient_streams
+
 SCHEMA_VERSION = 1
 
 
@@ -38,13 +40,10 @@ def guarded(command: Callable[..., ExitCode | None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*args: Any, **options: Any) -> None:
         try:
-            code = command(*args, **options) or ExitCode.DONE
+            with patient_streams():
+                code = command(*args, **options) or ExitCode.DONE
         except (typer.Exit, typer.Abort):
             raise
-        except BrokenPipeError:
-            # The reader of our output left (`subcubic ... | head`); keep Python from complaining at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            code = ExitCode.DONE
         except KeyboardInterrupt:
             code = report("interrupted", ExitCode.INTERRUPTED, bool(options.get("json_output")))
         except Exception as error:

@@ -25,6 +25,7 @@ import numpy as np
 from catalog.files import reason, write_durably
 
 PROGRESS_BYTES = 4 << 20
+_NEEDED = ("format", "ring", "method", "target", "keep", "seed", "catalog")
 
 
 def runs_folder() -> Path:
@@ -79,7 +80,11 @@ class Run:
         """
         path = self.path / "config.toml"
         try:
-            return tomllib.loads(path.read_text())
+            config = tomllib.loads(path.read_text())
+            missing = [key for key in _NEEDED if key not in config]
+            if missing:
+                raise ValueError(f"it lacks {', '.join(missing)}")
+            return config
         except ValueError as error:
             raise ValueError(f"{path} is damaged ({error}); start the search anew") from None
 
@@ -94,8 +99,12 @@ class Run:
         """The last status written; a run whose process is gone while ``running`` is reported as ``killed``."""
         try:
             status = json.loads((self.path / "status.json").read_text())
-        except (OSError, ValueError):
+            if not isinstance(status["pid"], int) or not isinstance(status["status"], str):
+                raise ValueError
+        except FileNotFoundError:
             status = {"status": "running", "pid": None}
+        except (OSError, ValueError, TypeError, KeyError):
+            status = {"status": "damaged", "pid": None}
         if status["status"] == "running" and not _alive(status.get("pid"), status.get("started")):
             status["status"] = "killed"
         return status
@@ -140,6 +149,26 @@ class Run:
     def ask_to_stop(self) -> None:
         """Ask the run's process to end at its next block."""
         (self.path / "stop").touch()
+
+    @contextmanager
+    def only_here(self) -> Iterator[None]:
+        """Keep any other process from working on this run.
+
+        Raises:
+            ValueError: another process does.
+        """
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(self.path / "lock")
+        with self._writing():
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                raise ValueError(f"run {self.name} is at work in another process; stop it first") from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def asked_to_stop(self) -> bool:
         """Whether somebody asked this run to end."""
@@ -197,4 +226,6 @@ def _started(pid: int) -> str | None:
 def _toml(config: Mapping[str, Any]) -> str:
     """Flat TOML of strings, numbers, booleans and lists of strings; None is left out."""
     # JSON's spelling of these types is also TOML's.
-    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in config.items() if value is not None)
+    return "".join(
+        f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in config.items() if value is not None
+    )

@@ -64,6 +64,13 @@ def carry_out(
         ValueError: the query makes no sense or the checkpoint is of another search.
         OSError: the catalog or the run folder cannot be written.
     """
+    with run.only_here():
+        return _carry_out(query, catalog, run, starts, parents, quiet)
+
+
+def _carry_out(
+    query: Query, catalog: Catalog, run: Run, starts: Sequence[Scheme], parents: Sequence[str], quiet: bool
+) -> Outcome:
     outcome, shelf = Outcome(), _Shelf(query, catalog, run, parents)
     run.clear_stop()
     run.write_status(status="running", rank=None)

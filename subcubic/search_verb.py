@@ -219,6 +219,8 @@ def _target(format: Format, ring: str, target: int | None) -> int:
     from catalog.bounds import check_target
     from subcubic.search_run import target_of
 
+    if target is not None and target > format.volume:
+        raise UsageError(f"--target {target} is above {format.volume}, the rank of the standard algorithm")
     try:
         return check_target(format, scheme_ring(ring), target_of(format, ring, target))
     except ValueError as error:

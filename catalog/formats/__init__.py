@@ -15,6 +15,9 @@ __all__ = ["FormatError", "Kind", "read", "write"]
 Kind = Literal["json", "npz"]
 
 
+MAX_BYTES = 64 << 20
+
+
 def read(path: str | Path) -> Scheme:
     """Read a scheme file of any kind, told apart by its content. The scheme need not be exact.
 
@@ -22,6 +25,11 @@ def read(path: str | Path) -> Scheme:
         FormatError: the file cannot be read, is of no known kind or is damaged.
     """
     try:
+        if not Path(path).is_file() and Path(path).exists() and not Path(path).is_dir():
+            raise FormatError(f"{path} is no regular file; copy its content to one")
+        size = Path(path).stat().st_size
+        if size > MAX_BYTES:
+            raise FormatError(f"{path} has {size} bytes, more than the {MAX_BYTES} that a scheme file may have")
         data = Path(path).read_bytes()
     except OSError as error:
         raise FormatError(f"cannot read {path}: {reason(error)}") from None
@@ -30,8 +38,9 @@ def read(path: str | Path) -> Scheme:
             return npz_format.loads(data)
         if data.lstrip()[:1] == b"{":
             return json_format.loads(data)
-    except ValueError as error:
-        raise FormatError(f"{path} is not a valid scheme file: {error}") from None
+    except Exception as error:  # whatever a damaged archive makes its reader raise
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        raise FormatError(f"{path} is not a valid scheme file: {said}") from None
     raise FormatError(f"{path} is not a scheme file: it holds neither JSON nor an npz archive")
 
 

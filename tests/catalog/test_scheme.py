@@ -74,3 +74,15 @@ def test_derived_properties():
     assert (scheme.m, scheme.k, scheme.n, scheme.rank, scheme.denominator) == (2, 3, 4, 24, 1)
     assert scheme.is_ternary and not strassen(Ring.F2).is_ternary and not strassen(Ring.Q).is_ternary
     assert repr(strassen(Ring.F3)) == "Scheme(2x2x2, rank 7 over F3)"
+
+
+def test_residues_modulo_3_do_not_overflow():
+    from catalog.known import strassen
+    from catalog.verify import is_exact
+
+    good = strassen(Ring.F3)
+    for value, exact in ((2**63 - 1, False), (2**63 - 2, True), (-(2**63), False), (-(2**63) + 2, True)):
+        u = good.U.astype(object).copy()
+        zero = next(i for i in range(4) if u[i, 0] == 0)
+        u[zero, 0] = value  # exact where that is 0 modulo 3
+        assert is_exact(Scheme(good.format, Ring.F3, u, good.V, good.W)) is exact

@@ -1,4 +1,5 @@
 import json
+import os
 
 import numpy as np
 import pytest
@@ -158,3 +159,12 @@ def test_a_catalog_that_is_not_there_is_said(cli, home):
     for verb in ("list", "best", "fsck"):
         done = cli("catalog", verb, "--catalog", home / "mistyped")
         assert done.code == 0 and "no catalog at" in done.err
+
+
+def test_one_bad_file_does_not_keep_the_others_out(cli, home):
+    formats.write(strassen(), home / "good.json")
+    (home / "bad.npz").write_bytes(b"PK" + bytes(range(256)) * 9)
+    os.mkfifo(home / "fifo")
+    done = cli("catalog", "import", home / "bad.npz", home / "fifo", "/dev/zero", home / "good.json", "--json")
+    assert done.code == 1
+    assert [row["status"] for row in done.json["imported"]] == ["new"] and len(done.json["refused"]) == 3

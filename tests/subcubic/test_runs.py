@@ -14,7 +14,8 @@ def runs(tmp_path, monkeypatch):
 
 
 def test_a_run_gives_back_its_configuration_and_checkpoint():
-    config = {"format": "2x3x4", "budget_s": 1.5, "seed": 3, "store": True, "parents": ["a", "b"], "target": None}
+    config = {"format": "2x3x4", "ring": "Z", "method": "flips", "target": 20, "keep": 1, "catalog": "/c \U0001f600"}
+    config |= {"budget_s": 1.5, "seed": 3, "store": True, "start": ["a", "b"], "steps": None}
     run = Run.create(config)
     assert Run.find(run.name[:-2]).config() == {key: value for key, value in config.items() if value is not None}
     assert run.checkpoint() is None
@@ -73,3 +74,17 @@ def test_a_failed_replace_keeps_the_old_checkpoint(monkeypatch):
     with pytest.raises(OSError, match="cannot write the run folder .*no space left on device; make room"):
         run.write_checkpoint({"steps": 2})
     assert int(run.checkpoint()["steps"]) == 1
+
+
+def test_odd_status_files_are_shown_as_damaged():
+    run = Run.create({"format": "2x2x2"})
+    for content in ("[]", "null", "{}", '{"status": "running", "pid": "a"}', "{"):
+        (run.path / "status.json").write_text(content)
+        assert run.status()["status"] == "damaged"
+        assert run.summary()["status"] == "damaged"
+
+
+def test_two_processes_cannot_work_on_one_run():
+    run = Run.create({"format": "2x2x2"})
+    with run.only_here(), pytest.raises(ValueError, match="at work in another process"), run.only_here():
+        pass

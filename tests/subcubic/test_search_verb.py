@@ -154,3 +154,39 @@ def test_small_formats_over_z_come_out_ternary(cli):
     for text in ("2x2x2", "2x3x3", "3x3x3"):
         cli("search", text, "--seed", 3)
     assert all(row.ternary for row in Catalog().rows()) and len(Catalog().rows()) == 3
+
+
+def test_a_resumed_search_finds_what_the_uncut_one_finds(cli, home):
+    options = ("3x3x3", "--ring", "ZT", "--keep", 3, "--seed", 1)
+    whole = cli("search", *options, "--steps", 4_000_000, "--catalog", home / "whole", "--json").json
+    part = cli("search", *options, "--steps", 1_500_000, "--catalog", home / "cut", "--json").json
+    on = cli("runs", "resume", part["run"], "--steps", 4_000_000, "--json").json
+    assert on["rank"] == whole["rank"] == 23
+    ids = [{row.id for row in Catalog(home / name).rows() if row.rank == 23} for name in ("whole", "cut")]
+    assert ids[0] == ids[1]
+
+
+def test_the_exit_code_survives_a_reader_that_leaves(home):
+    import os
+    import subprocess
+    import sys
+
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    command = [
+        sys.executable,
+        "-m",
+        "subcubic",
+        "search",
+        "3x3x3",
+        "--ring",
+        "F2",
+        "--target",
+        "22",
+        "--steps",
+        "50000",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+    process.stdout.close()
+    process.stderr.close()
+    assert process.wait(timeout=60) == 5
+    assert Catalog().rows()
