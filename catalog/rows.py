@@ -63,6 +63,11 @@ class Row:
     created: str
 
     @property
+    def merit(self) -> tuple[int, int, int, str]:
+        """Order of schemes of one format and ring, best first: rank, planes of A and B, additions after CSE, id."""
+        return self.rank, self.planes_a + self.planes_b, self.additions_cse, self.id
+
+    @property
     def sort_key(self) -> tuple[Any, ...]:
         """Listing order: format whatever the order of its roles, ring, rank, age."""
         return self.format.sorted, self.format, self.ring, self.rank, self.created, self.id

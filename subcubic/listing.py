@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from catalog.bounds import best_known
 from catalog.store import Row
 from subcubic.output import table
-
-if TYPE_CHECKING:
-    from subcubic.reference import Resolved
+from subcubic.reference import Resolved
 
 
 def row_json(row: Row) -> dict[str, Any]:
@@ -77,12 +75,7 @@ def facts_of(found: Resolved) -> dict[str, Any]:
 
 def by_format(rows: Sequence[Row]) -> list[Row]:
     """Rows by format whatever the order of its sizes, then ring, then best first."""
-    return sorted(rows, key=lambda row: (row.format.sorted, row.ring.value, *merit(row)))
-
-
-def merit(row: Row) -> tuple[int, int, int, str]:
-    """Order of schemes of one format and ring, best first: rank, planes of A and B, additions after CSE, id."""
-    return row.rank, row.planes_a + row.planes_b, row.additions_cse, row.id
+    return sorted(rows, key=lambda row: (row.format.sorted, row.ring.value, *row.merit))
 
 
 def listing(rows: Sequence[Row]) -> str:

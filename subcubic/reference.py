@@ -16,7 +16,6 @@ from catalog.scheme import Format, Ring, Scheme
 from catalog.store import Catalog, Provenance
 from catalog.verify import require_exact
 from subcubic.errors import UsageError
-from subcubic.listing import merit
 from subcubic.version import commit, version
 
 # Digits joined by x: meant as a format, even if it is no valid one. A file of such a name is reached as ./2x2x2.
@@ -110,7 +109,7 @@ def _built_in(name: str) -> Scheme | None:
 
 
 def _best(format: Format, catalog: Catalog, rings: tuple[Ring, ...]) -> Resolved:
-    """The best stored scheme of a format (see ``merit``), over Z or Q if there is one, turned to that format."""
+    """The best stored scheme of a format (see ``Row.merit``), over Z or Q if there is one, turned to that format."""
     from catalog.transform import orient
 
     candidates = [row for row in catalog.rows(format=format) if row.ring in rings]
@@ -121,7 +120,7 @@ def _best(format: Format, catalog: Catalog, rings: tuple[Ring, ...]) -> Resolved
             f"({BUILT_IN})"
         )
     # A rank counts only beside its ring: one over F2 says nothing about real matrices, so it comes last.
-    row = min(candidates, key=lambda row: (row.ring in (Ring.F2, Ring.F3), *merit(row)))
+    row = min(candidates, key=lambda row: (row.ring in (Ring.F2, Ring.F3), *row.merit))
     entry = catalog.get(row.id)
     origin = f"best stored {format}: {entry.id[:12]}"
     if entry.scheme.format == format:

@@ -14,7 +14,7 @@ from catalog.scheme import Format, Ring, Scheme
 
 _NAMES = ("schema_version", "format", "ring", "denominators", "U", "V", "W")
 # The largest archive that is unpacked: a compressed file of a few kB can claim to hold terabytes.
-_LARGEST = 1 << 30
+_LARGEST = 1 << 28
 
 
 def dumps(scheme: Scheme) -> bytes:
