@@ -105,6 +105,8 @@ def test_compile_errors_are_reported_and_leave_nothing():
 def test_a_missing_compiler_is_one_sentence(name, monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setenv("CUDA_HOME", "/nonexistent")
+    for variable in ("CC", "NVCC"):
+        monkeypatch.delenv(variable, raising=False)
     with pytest.raises(MissingCompilerError, match=rf"^{name} was not found; install .*\$\w+ to its path$"):
         build_c(TEXT) if name == "gcc" else build_cuda(TEXT)
 
