@@ -72,8 +72,11 @@ def _carry_out(
     query: Query, catalog: Catalog, run: Run, starts: Sequence[Scheme], parents: Sequence[str], quiet: bool
 ) -> Outcome:
     outcome, shelf = Outcome(), _Shelf(query, catalog, run, parents)
+    # A resumed search may find nothing new; what it had found before is its result all the same.
+    earlier = run.status()
+    shelf.best = earlier.get("rank")
     run.clear_stop()
-    run.write_status(status="running", rank=None)
+    run.write_status(status="running", rank=shelf.best, id=earlier.get("id"))
     logged = 0.0
     with _interruptible() as interrupted, Display(str(query.format), query.target, quiet) as display:
         events = find(query, starts, run.checkpoint(), lambda: bool(interrupted) or run.asked_to_stop())
@@ -94,7 +97,8 @@ def _carry_out(
                             per_second=event.per_second,
                             since_improvement_s=event.since_improvement_s,
                         )
-                        run.write_status(status="running", rank=shelf.best, seconds=event.seconds)
+                        last = shelf.ids[-1] if shelf.ids else earlier.get("id")
+                        run.write_status(status="running", rank=shelf.best, seconds=event.seconds, id=last)
                 elif isinstance(event, Checkpoint):
                     shelf.flush()
                     run.write_checkpoint(event.state)
@@ -113,7 +117,7 @@ def _carry_out(
             raise
     shelf.flush()
     outcome.rank, outcome.ids = shelf.best, shelf.ids
-    outcome.id = shelf.ids[-1] if shelf.ids else None
+    outcome.id = shelf.ids[-1] if shelf.ids else earlier.get("id")
     run.write_status(status=outcome.status, rank=outcome.rank, seconds=outcome.seconds, id=outcome.id)
     return outcome
 
@@ -133,6 +137,8 @@ class _Shelf:
     def offer(self, found: Found) -> None:
         if found.rank >= self.query.format.volume > self.query.target:
             return  # the standard algorithm is no find
+        if self.best is not None and found.rank > self.best:
+            return
         if self.best is None or found.rank < self.best:
             self.best, self.ids, self.waiting = found.rank, [], []
         if self.stored is not None and found.rank > self.stored:

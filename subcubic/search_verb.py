@@ -199,7 +199,7 @@ def _verdict(query: Query, outcome: Outcome) -> str:
     elif outcome.id is None:
         text = f"{result}, not stored, since the catalog has a lower rank"
     else:
-        stored = ", ".join(identity[:12] for identity in outcome.ids[-_SHOWN_IDS:])
+        stored = ", ".join(identity[:12] for identity in outcome.ids[-_SHOWN_IDS:] or [outcome.id])
         count = f" ({len(outcome.ids)} schemes)" if len(outcome.ids) > 1 else ""
         text = f"{result} (compiling {outcome.compile_seconds:.1f} s apart), exact, stored as {stored}{count}"
     if outcome.lift_failures and outcome.status != "found":

@@ -243,6 +243,13 @@ def test_listing_hundreds_of_schemes_is_fast_and_light(catalog):
         "heavy = {'jax', 'sympy', 'numba', 'cupy', 'matplotlib', 'scipy', 'rich', 'filelock'} & set(sys.modules);"
         "assert not heavy, heavy; print(time.process_time())"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, cwd=os.getcwd())
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 3  # 0.25 on a quiet machine; the heavy modules would cost more than this
+    seconds = []
+    for _ in range(5):  # the best of a few: other work on the machine also costs processor time
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, cwd=os.getcwd()
+        )
+        assert done.returncode == 0, done.stderr
+        seconds.append(float(done.stdout))
+        if seconds[-1] < 0.45:
+            break
+    assert min(seconds) < 0.45

@@ -60,14 +60,16 @@ def test_killed_at_every_point_of_a_write(catalog):
 def test_killed_at_random_moments(catalog):
     rng = random.Random(1)
     reported = []
-    for turn in range(20):
+    turns = 0
+    while turns < 20 or (len(reported) < 20 and turns < 60):  # few writes fit between two kills on a loaded machine
+        turn, turns = turns, turns + 1
         with start_writer(catalog.path, turn * 100, 100) as writer:
             assert writer.stdout.readline() == "ready\n"
             time.sleep(rng.uniform(0, 0.25))
             writer.kill()
             reported += writer.stdout.read().split()
         assert writer.returncode == -signal.SIGKILL
-    assert len(reported) >= 5  # on a loaded machine few writes fit between two kills
+    assert len(reported) >= 20
     require_kept(catalog, reported)
 
 

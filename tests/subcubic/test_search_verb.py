@@ -156,12 +156,13 @@ def test_small_formats_over_z_come_out_ternary(cli):
     assert all(row.ternary for row in Catalog().rows()) and len(Catalog().rows()) == 3
 
 
-def test_a_resumed_search_finds_what_the_uncut_one_finds(cli, home):
+@pytest.mark.parametrize("cut", [1_500_000, 3_900_000])
+def test_a_resumed_search_finds_what_the_uncut_one_finds(cli, home, cut):
     options = ("3x3x3", "--ring", "ZT", "--keep", 3, "--seed", 1)
     whole = cli("search", *options, "--steps", 4_000_000, "--catalog", home / "whole", "--json").json
-    part = cli("search", *options, "--steps", 1_500_000, "--catalog", home / "cut", "--json").json
+    part = cli("search", *options, "--steps", cut, "--catalog", home / "cut", "--json").json
     on = cli("runs", "resume", part["run"], "--steps", 4_000_000, "--json").json
-    assert on["rank"] == whole["rank"] == 23
+    assert on["rank"] == whole["rank"] == 23 and on["id"]
     ids = [{row.id for row in Catalog(home / name).rows() if row.rank == 23} for name in ("whole", "cut")]
     assert ids[0] == ids[1]
 
