@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import Axis
-from search import uneven
-from search.fusion import GROWS, Buds, Group
+from search import fused_ranks, uneven
+from search.fusion import Buds
 from search.materialise import into
 from search.projection import best_with_scheme
 from search.ranks import Step, Table
@@ -25,8 +25,9 @@ from search.recipes import Projected, Recipe, Stored
 LARGEST = 16
 # How often the projections of a leaf are projected again, and the largest leaf that is projected at all.
 _DEPTH, _PROJECTED_VOLUME = 3, 512
-# Outer schemes of fused and of uneven products per format; the volume up to which they are tried as outer ones.
-_OUTERS, _OUTER_VOLUME = 8, 216
+# Outer schemes per format of fused and of uneven products, and the volume up to which schemes are outer ones.
+_OUTERS, _UNEVEN_OUTERS, _OUTER_VOLUME = 8, 2, 216
+_Lines = tuple[NDArray[np.int64], NDArray[np.int64]]
 _AXES: tuple[Axis, ...] = ("m", "k", "n")
 
 
@@ -54,6 +55,20 @@ class Leaf:
         return cls(Stored(image.format, image.rank, identity), image)
 
 
+@dataclass(frozen=True)
+class _Outer:
+    """A scheme whose block products others do; without ``cuts`` only on blocks of one size."""
+
+    recipe: Recipe
+    scheme: Scheme
+    buds: Buds
+    cuts: Sequence[uneven.Splits]
+
+    @property
+    def format(self) -> Format:
+        return self.scheme.format
+
+
 def close(leaves: Iterable[Leaf], size: int = LARGEST, ternary: bool = False) -> Table:
     """The fixed point over all formats with sizes 1..``size``; formats larger than that may be leaves and project down.
 
@@ -79,14 +94,14 @@ def close(leaves: Iterable[Leaf], size: int = LARGEST, ternary: bool = False) ->
     while True:
         while any([_concatenate(table), _kron(table), _project(table)]):
             pass
-        changed = False
-        for number, (leaf, buds) in enumerate(outers):
+        changed, lines = False, fused_ranks.line_costs(table.ranks)
+        for number, outer in enumerate(outers):
             # Inner products of uneven blocks are small, and their ranks soon settle.
-            inner = table.ranks[tuple(slice(-(-size // extent) + 1) for extent in leaf.recipe.format)].tobytes()
+            inner = table.ranks[tuple(slice(-(-size // extent) + 1) for extent in outer.format)].tobytes()
             if done.get(number) != inner:
                 done[number] = inner
-                changed |= _uneven(table, leaf)
-            changed |= _fuse(table, leaf, buds)
+                changed |= _uneven(table, outer)
+            changed |= _fuse(table, outer, lines)
         if not changed:
             return table
 
@@ -114,18 +129,21 @@ def _projected_once(leaf: Leaf) -> list[Leaf]:
     return small
 
 
-def _outers(leaves: Sequence[Leaf], size: int, ternary: bool) -> list[tuple[Leaf, Buds]]:
+def _outers(leaves: Sequence[Leaf], size: int, ternary: bool) -> list[_Outer]:
     """Schemes to be outer ones: few per format, of least rank first, no two with classes of equal sizes."""
-    chosen: dict[Format, dict[bytes, tuple[Leaf, Buds]]] = {}
+    chosen: dict[Format, dict[bytes, _Outer]] = {}
     for leaf in sorted(leaves, key=lambda leaf: leaf.recipe.rank):
-        format = leaf.recipe.format
-        if leaf.scheme is None or format.volume > _OUTER_VOLUME or 2 * min(format) > size or min(format) < 2:
+        format, scheme = leaf.recipe.format, leaf.scheme
+        if scheme is None or format.volume > _OUTER_VOLUME or max(format) > size or not 2 <= min(format) <= size // 2:
             continue
         here = chosen.setdefault(format.sorted, {})
         if len(here) < _OUTERS:
-            buds = Buds(leaf.scheme, ternary)
-            here.setdefault(buds.signature, (leaf, buds))
-    return [pair for format in sorted(chosen) for pair in chosen[format].values()]
+            buds = Buds(scheme, ternary)
+            if buds.signature not in here:
+                cut = len(here) < _UNEVEN_OUTERS
+                cuts = [uneven.splits(scheme, dimension, size) for dimension in range(3)] if cut else []
+                here[buds.signature] = _Outer(leaf.recipe, scheme, buds, cuts)
+    return [outer for format in sorted(chosen) for outer in chosen[format].values()]
 
 
 def _concatenate(table: Table) -> bool:
@@ -165,56 +183,22 @@ def _project(table: Table) -> bool:
     return changed
 
 
-def _uneven(table: Table, leaf: Leaf) -> bool:
-    assert leaf.scheme is not None
+def _uneven(table: Table, outer: _Outer) -> bool:
+    """Products of one outer scheme over blocks of different sizes."""
     changed = False
-    for format, sizes, rank in uneven.cheapest(leaf.scheme, table.ranks, table.ranks):
+    for format, sizes, rank in uneven.cheapest(outer.cuts, table.ranks) if outer.cuts else ():
         if rank < table.rank(format):
-            needed = uneven.needs(leaf.scheme, sizes)
+            needed = uneven.needs(outer.scheme, sizes)
             parts = tuple(sorted(set(needed)))
-            changed |= table.offer(rank, Step(format, "uneven", parts, outer=leaf.recipe, sizes=sizes, needs=needed))
+            changed |= table.offer(rank, Step(format, "uneven", parts, outer=outer.recipe, sizes=sizes, needs=needed))
     return changed
 
 
-def _fuse(table: Table, leaf: Leaf, buds: Buds) -> bool:
+def _fuse(table: Table, outer: _Outer, lines: _Lines) -> bool:
     """Fused products of one outer scheme with inner products of every format that fits."""
-    outer, size, changed = leaf.recipe.format, len(table.ranks) - 1, False
-    limits = [size // extent for extent in outer]
-    for inner in (Format(*sizes) for sizes in np.ndindex(*limits)):
-        inner = Format(*(extent + 1 for extent in inner))
-        whole = Format(*(a * b for a, b in zip(outer, inner, strict=True)))
-        if max(inner) == 1:
-            continue
-        costs, cuts = zip(*(_chunks(table, inner, mode, int(buds.largest[mode])) for mode in range(3)), strict=True)
-        if buds.bound(costs) >= table.rank(whole):
-            continue
-        rank, groups = buds.partition(costs)
-        # Without a group of several terms this is a Kronecker product, which is tried elsewhere.
-        if rank < table.rank(whole) and len(groups) < buds.rank:
-            pieces = tuple(piece for group in groups for piece in _cut(group, cuts[group.mode]))
-            parts = tuple(sorted({piece.format(inner) for piece in pieces}))
-            changed |= table.offer(rank, Step(whole, "fused", parts, outer=leaf.recipe, groups=pieces))
+    changed = False
+    for inner, rank, groups in fused_ranks.cheapest(outer.format, outer.buds, table.ranks, *lines):
+        whole = Format(*(a * b for a, b in zip(outer.format, inner, strict=True)))
+        parts = tuple(sorted({group.format(inner) for group in groups}))
+        changed |= table.offer(rank, Step(whole, "fused", parts, outer=outer.recipe, groups=tuple(groups)))
     return changed
-
-
-def _chunks(table: Table, inner: Format, mode: int, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rank of t = 0..most fused terms, which may need several inner products, and the size of the first of them."""
-    index: list[int | slice] = list(inner)
-    step = inner[GROWS[mode]]
-    index[GROWS[mode]] = slice(None)
-    line = table.ranks[tuple(index)]
-    best, first = np.zeros(most + 1, dtype=np.int64), np.zeros(most + 1, dtype=np.int64)
-    for count in range(1, most + 1):
-        choices = range(1, min(count, (len(line) - 1) // step) + 1)
-        first[count] = min(choices, key=lambda taken: line[taken * step] + best[count - taken])
-        best[count] = line[first[count] * step] + best[count - first[count]]
-    return best, first
-
-
-def _cut(group: Group, first: NDArray[np.int64]) -> list[Group]:
-    pieces, terms = [], group.terms
-    while terms:
-        taken = int(first[len(terms)])
-        pieces.append(Group(group.mode, terms[:taken]))
-        terms = terms[taken:]
-    return pieces

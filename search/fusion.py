@@ -54,6 +54,9 @@ class Buds:
     Attributes:
         labels: [3, r] int64. Class of each term per mode.
         sizes: [3, r] int64. Size of that class.
+        kinds: [3, q] int64. The distinct columns of ``sizes``.
+        counts: [q] int64. How many terms have each.
+        largest: [3] int64. Size of the largest class per mode.
     """
 
     def __init__(self, scheme: Scheme, ternary: bool) -> None:
@@ -73,14 +76,6 @@ class Buds:
     def signature(self) -> bytes:
         """Equal for outer schemes whose terms have classes of equal sizes."""
         return self.kinds.tobytes() + self.counts.tobytes()
-
-    def bound(self, costs: Sequence[NDArray[np.int64]]) -> float:
-        """A lower bound for the rank of any fused product; ``costs`` as in ``partition``."""
-        shares = []
-        for mode in range(3):
-            average = np.minimum.accumulate(costs[mode][1:] / np.arange(1, len(costs[mode])))
-            shares.append(average[self.kinds[mode] - 1])
-        return float(np.min(shares, axis=0) @ self.counts)
 
     def partition(self, costs: Sequence[NDArray[np.int64]]) -> tuple[int, list[Group]]:
         """Share the terms out among groups at least cost: exactly where few hang together, else greedily.

@@ -222,6 +222,12 @@ def describe(recipe: Recipe, depth: int = 2) -> str:
     raise AssertionError(recipe)
 
 
+def lineage(recipe: Recipe) -> list[str]:
+    """One line for every distinct composite in a recipe, the recipe itself first: ``format:rank = composition``."""
+    composed = [node for node in nodes(recipe) if not isinstance(node, Stored | Classical | Permuted)]
+    return list(dict.fromkeys(f"{_short(node)} = {describe(node, 1)}" for node in composed))
+
+
 def _short(recipe: Recipe) -> str:
     return f"{recipe.format}:{recipe.rank}"
 

@@ -66,24 +66,18 @@ def splits(outer: Scheme, dimension: int, largest: int) -> Splits:
     )
 
 
-def cheapest(
-    outer: Scheme, ranks: NDArray[np.int64], bound: NDArray[np.int64]
-) -> Iterator[tuple[Format, BlockSizes, int]]:
+def cheapest(cuts: Sequence[Splits], ranks: NDArray[np.int64]) -> Iterator[tuple[Format, BlockSizes, int]]:
     """Formats whose rank an uneven product improves, with the block sizes and the new rank.
 
     Args:
-        outer: the outer scheme.
-        ranks: [N+1, N+1, N+1] int64 ranks of inner products, index 0 unused.
-        bound: as ``ranks``: what has to be beaten.
+        cuts: of an outer scheme along m, k and n.
+        ranks: [N+1, N+1, N+1] int64, those of inner products and those to beat; index 0 unused.
     """
-    cuts = [splits(outer, dimension, len(ranks) - 1) for dimension in range(3)]
-    if not all(len(cut.totals) for cut in cuts):
-        return
     found: dict[Format, tuple[int, BlockSizes]] = {}
     across, deep = cuts[1].needs[:, None, :], cuts[2].needs[None, :, :]
     for total, blocks, need in zip(cuts[0].totals.tolist(), cuts[0].blocks, cuts[0].needs, strict=True):
         costs = ranks[need, across, deep].sum(axis=2)
-        for y, z in np.argwhere(costs < bound[total][np.ix_(cuts[1].totals, cuts[2].totals)]).tolist():
+        for y, z in np.argwhere(costs < ranks[total][np.ix_(cuts[1].totals, cuts[2].totals)]).tolist():
             format = Format(total, int(cuts[1].totals[y]), int(cuts[2].totals[z]))
             cost = int(costs[y, z])
             if format not in found or cost < found[format][0]:
