@@ -18,7 +18,7 @@ from catalog.transform import Axis
 from search import fused_ranks, uneven
 from search.fusion import Buds
 from search.materialise import into
-from search.projection import best_with_scheme
+from search.projection import project
 from search.ranks import Step, Table
 from search.recipes import Projected, Recipe, Stored
 
@@ -124,7 +124,7 @@ def _projected_once(leaf: Leaf) -> list[Leaf]:
         return []
     for axis in _AXES:
         if getattr(scheme.format, axis) > 2:
-            along, result = best_with_scheme(scheme, axis)
+            along, result = project(scheme, axis)
             small.append(Leaf(Projected(axis, leaf.recipe, along, scheme.rank - result.rank), result))
     return small
 

@@ -21,6 +21,9 @@ from search.directions import row_directions, tidy
 
 Vector = tuple[int, ...]
 
+# Pairs that may be applied and passed over because they leave {-1, 0, 1}.
+_PASSED_OVER = 50
+
 
 @dataclass(frozen=True)
 class Projection:
@@ -80,29 +83,31 @@ def projections(scheme: Scheme, axis: Axis, rng: np.random.Generator | None = No
         yield Projection(axis, x, y, -negative)
 
 
-def best_projection(scheme: Scheme, axis: Axis, rng: np.random.Generator | None = None) -> Scheme:
-    """The scheme projected along the best pair; a ternary one stays ternary.
-
-    Raises:
-        ValueError: the dimension has size 1.
-    """
-    return best_with_scheme(scheme, axis, rng)[1]
-
-
-def best_with_scheme(
-    scheme: Scheme, axis: Axis, rng: np.random.Generator | None = None, tries: int = 50
+def project(
+    scheme: Scheme, axis: Axis, rng: np.random.Generator | None = None, tries: int = 1
 ) -> tuple[Projection, Scheme]:
-    """The best projection and what it gives; of the pairs that leave {-1, 0, 1} the first ``tries`` are passed over.
+    """Project along the pair that kills most terms; a ternary scheme stays ternary.
+
+    Args:
+        scheme: what to project.
+        axis: the dimension that shrinks.
+        rng: draws among pairs that kill equally many; without it the first one is taken.
+        tries: pairs that are applied; the one that leaves fewest terms after mergers wins.
 
     Raises:
         ValueError: the dimension has size 1.
     """
-    for found in islice(projections(scheme, axis, rng), tries):
+    results: list[tuple[Projection, Scheme]] = []
+    for found in islice(projections(scheme, axis, rng), _PASSED_OVER):
         result = apply(scheme, found)
         if result.is_ternary or not scheme.is_ternary:
-            return found, result
-    found = best_index(scheme, axis)
-    return found, apply(scheme, found)
+            results.append((found, result))
+            if len(results) == tries:
+                break
+    if not results:
+        found = best_index(scheme, axis)
+        results.append((found, apply(scheme, found)))
+    return min(results, key=lambda pair: pair[1].rank)
 
 
 def best_index(scheme: Scheme, axis: Axis) -> Projection:
