@@ -149,7 +149,7 @@ def resume(
 
 def _execute(run: Run | None, config: dict[str, Any], as_json: bool) -> ExitCode:
     """Check a configuration, then start it as a new run or go on with the given one."""
-    from search.campaign import cores
+    from search.executors import cores
     from search.find import Query, check
     from subcubic.search_run import carry_out, echo, known_rank, parents
 
