@@ -189,6 +189,8 @@ class Dask:
                 raise ValueError(_strangers(f"the Dask worker {worker}"))
 
     def _require_scheduler(self) -> None:
+        while self.client.status == "connecting":  # it gives up after the time that it may take to connect
+            time.sleep(0.1)
         if self.client.status != "running":
             raise ConnectionError(
                 f"the Dask scheduler at {self.address or 'this machine'} went away; `subcubic runs resume` goes on "

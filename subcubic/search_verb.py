@@ -64,7 +64,7 @@ def search(
     start: Annotated[list[str] | None, typer.Option("--from", help="Ids of stored schemes to start from.")] = None,
     device: Annotated[Device, typer.Option(help="Walks run on the CPU.")] = Device.AUTO,
     benchmark: Annotated[
-        bool, typer.Option("--benchmark", help="Measure flips per second and times to target.")
+        bool, typer.Option("--benchmark", help="Measure flips per second and times to target, or another executor.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="With --benchmark: folder to save the document to.")] = None,
     catalog: CatalogPath = None,
@@ -76,10 +76,14 @@ def search(
 
         raise DeviceMissingError("no search method runs on a GPU yet; use --device cpu or auto")
     if benchmark:
-        from subcubic.search_benchmark import run_benchmark
+        from subcubic.search_benchmark import run_benchmark, run_executor_benchmark
 
         some = format is not None or (m, n, k) != (None, None, None)
         only = format_of(format, m, n, k) if some else None
+        if executor != "local":
+            base_case = only or Format(4, 4, 5)
+            spent, over = _seconds(budget or _DEFAULT_BUDGET), ring_named(ring or "F2")
+            return run_executor_benchmark(base_case, over, _executor(executor), workers, spent, out, json_output)
         return run_benchmark(only, ring_named(ring) if ring else None, out, json_output)
     base_case, over = format_of(format, m, n, k), ring_named(ring or "Z")
     config = {
