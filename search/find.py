@@ -16,10 +16,11 @@ import numpy as np
 from catalog.canonical import digest
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import reduce_mod
-from search.blocks import require_walkable
-from search.campaign import Config, compile_kernel, run
+from search.blocks import compile_kernel, require_walkable
+from search.campaign import Config, run
 from search.checkpoint import State
-from search.events import Checkpoint, Done, Event, Found, Progress, Started
+from search.events import Checkpoint, Done, Event, Found, Notice, Progress, Started
+from search.executors import require
 from search.game import require_playable
 
 WalkRing = Literal["F2", "ZT"]
@@ -45,7 +46,11 @@ class Query:
         steps: limit on steps of all walks together, or on simulations; then the result depends on the seed alone.
         budget_s: limit on seconds, compiling left out.
         seed: of every random choice.
-        workers: threads of the walks; None for one per core.
+        workers: threads of the walks, or processes of a Dask cluster on this machine; None for one per core.
+        executor: "local", "dask" or "dask=tcp://HOST:PORT", see ``search.executors``.
+        walkers: walks on the format itself, at least four per worker to keep all of them busy.
+        checkpoint_s: seconds between checkpoints.
+        report_rungs: whether schemes of smaller formats that the walks pass through are reported as well.
     """
 
     format: Format
@@ -57,6 +62,10 @@ class Query:
     budget_s: float | None = None
     seed: int = 0
     workers: int | None = None
+    executor: str = "local"
+    walkers: int = 8
+    checkpoint_s: float = 10.0
+    report_rungs: bool = False
 
 
 def find(
@@ -74,7 +83,8 @@ def find(
         should_stop: asked between blocks.
 
     Yields:
-        Found with schemes over the wanted ring, Progress whose rank is that of the walks, Checkpoint, and Done at the
+        Found with schemes over the wanted ring, and with ``report_rungs`` also of smaller formats over the ring of the
+        walks; Notice; Progress whose rank is that of the walks, Checkpoint, and Done at the
         end.
 
     Raises:
@@ -97,8 +107,13 @@ def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
         raise ValueError(f"unknown ring {query.ring!r}; choose F2, F3, ZT, Z or Q")
     if query.keep < 1:
         raise ValueError(f"keep is {query.keep}; it must be at least 1")
+    if query.walkers < 1:
+        raise ValueError(f"walkers is {query.walkers}; it must be at least 1")
+    require(query.executor)
     if query.method == "mcts":
         require_playable(query.format)
+        if query.executor != "local":
+            raise ValueError(f"the tree search runs in this process; use the executor local, not {query.executor}")
         if query.ring == "ZT":
             raise ValueError("the tree search plays over F2; ask for ring Z, or for ZT with the method flips")
         if starts:
@@ -121,6 +136,9 @@ def _in_ring(
     for event in source:
         arrived = time.monotonic()
         if isinstance(event, Started):
+            continue
+        if isinstance(event, Notice) or (isinstance(event, Found) and event.scheme.format != query.format):
+            yield event
             continue
         if isinstance(event, Found) and repeated and event.rank <= query.target:
             best = min(best, event.rank)
@@ -203,6 +221,10 @@ def _walks(
         budget_s=query.budget_s,
         seed=query.seed,
         workers=query.workers,
+        executor=query.executor,
+        walkers=query.walkers,
+        checkpoint_s=query.checkpoint_s,
+        report_rungs=query.report_rungs,
     )
     return run(config, starts, resume, should_stop)
 
