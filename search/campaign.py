@@ -23,6 +23,7 @@ from search import checkpoint, ladder
 from search.blocks import Policy, Walk, advance, begin, lowest, require_walkable
 from search.counters import BEST, FLIPS, STEPS, STUCK
 from search.events import Checkpoint, Done, Event, Found, Progress, Started
+from search.orbits import Symmetry, require_square
 
 # Rounds double from the first to the last length, steps per walk: small formats end in milliseconds, and a block of
 # a large one takes about a fifth of a second.
@@ -44,6 +45,8 @@ class Config:
         walkers: walks on this format.
         plus_interval, margin, restart: see ``search.blocks.Policy``; None for a portfolio that suits the format.
         climb: whether to search smaller formats as well and extend what is found there.
+        symmetry: to walk on orbits of the cyclic shift (see ``search.walk_symmetric``), square formats over F2 only;
+            then no smaller format is searched.
         checkpoint_s: seconds between checkpoints.
         extras: how many other distinct schemes of the lowest rank are reported beside the first one.
 
@@ -63,6 +66,7 @@ class Config:
     margin: int | None = None
     restart: int | None = None
     climb: bool = True
+    symmetry: Symmetry | None = None
     checkpoint_s: float = 10.0
     extras: int = 8
 
@@ -70,6 +74,10 @@ class Config:
         require_walkable(self.format)
         if self.ring not in ("F2", "ZT"):
             raise ValueError(f"flip-graph walks need ring F2 or ZT, not {self.ring}")
+        if self.symmetry is not None:
+            require_square(self.format)
+            if self.ring != "F2":
+                raise ValueError(f"symmetric walks need ring F2, not {self.ring}; lift what they find")
         if self.steps is None and self.budget_s is None:
             raise ValueError("a campaign needs a limit; give steps or budget_s")
         limits = [("target", self.target, 0), ("steps", self.steps, 1), ("budget_s", self.budget_s, 0)]
@@ -90,10 +98,10 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def compile_kernel(ring: Ring) -> float:
+def compile_kernel(ring: Ring, symmetric: bool = False) -> float:
     """Compile the kernel of a ring, or load it from its cache; the seconds that took."""
     begun = time.perf_counter()
-    advance(begin(classical(Format(1, 1, 1), ring), 0), 1, 0, Policy(1, 1, 1))
+    advance(begin(classical(Format(1, 1, 1), ring), 0, symmetric=symmetric), 1, 0, Policy(1, 1, 1))
     return time.perf_counter() - begun
 
 
@@ -135,7 +143,9 @@ class _Run:
         self.config, self.should_stop = config, should_stop
         ring = config.scheme_ring
         starts = [_as_start(scheme, config.format, config.ring) for scheme in starts]
-        self.rungs = ladder.build(config.format, ring, config.seed, _policies(config), starts, config.climb)
+        self.rungs = ladder.build(
+            config.format, ring, config.seed, _policies(config), starts, config.climb, config.symmetry
+        )
         self.totals = checkpoint.Totals()
         if resume is not None:
             checkpoint.restore(resume, self.rungs, self.totals, ring, config.seed)
@@ -144,7 +154,7 @@ class _Run:
 
     def events(self) -> Iterator[Event]:
         config, totals = self.config, self.totals
-        yield Started(compile_kernel(config.scheme_ring))
+        yield Started(compile_kernel(config.scheme_ring, config.symmetry is not None))
         self.begun = time.monotonic() - totals.seconds - self.setup_seconds
         improved = saved = time.monotonic()
         totals.rank = totals.rank or self.top.rank
@@ -257,7 +267,10 @@ def _cancel(jobs: Sequence[tuple[ladder.Rung, int, int, int, Future[None]]]) -> 
 def _policies(config: Config) -> list[Policy]:
     names = ("plus_interval", "margin", "restart")
     given = {name: getattr(config, name) for name in names if getattr(config, name) is not None}
-    return [replace(policy, **given) for policy in ladder.default_policies(config.format, config.walkers)]
+    return [
+        replace(policy, **given)
+        for policy in ladder.default_policies(config.format, config.walkers, config.symmetry is not None)
+    ]
 
 
 def _as_start(scheme: Scheme, format: Format, ring: str) -> Scheme:

@@ -29,6 +29,7 @@ class Method(StrEnum):
 
     AUTO = "auto"
     FLIPS = "flips"
+    SYMMETRIC = "symmetric"
     MCTS = "mcts"
 
 
@@ -40,7 +41,8 @@ def search(
     k: Annotated[int | None, typer.Option("--k", help="Columns of A, rows of B.")] = None,
     ring: RingOption = None,
     method: Annotated[
-        Method, typer.Option(help="Walks in the flip graph, or tree search without a network.")
+        Method,
+        typer.Option(help="Walks in the flip graph, walks on orbits of a symmetry, or tree search without a network."),
     ] = Method.AUTO,
     target: Annotated[int | None, typer.Option(help="Rank to reach; the best known one by default.")] = None,
     budget: Annotated[str | None, typer.Option(help="Time limit: 30, 90s, 5m, 2h.")] = None,
@@ -49,6 +51,9 @@ def search(
     workers: Annotated[int | None, typer.Option(help="Threads; one per core by default.")] = None,
     keep: Annotated[int, typer.Option(help="Distinct schemes of the target rank to find.")] = 1,
     start: Annotated[list[str] | None, typer.Option("--from", help="Ids of stored schemes to start from.")] = None,
+    diagonal: Annotated[
+        str | None, typer.Option(help="Symmetric walk: vectors of its cubes at the start, for example 110,001.")
+    ] = None,
     device: Annotated[Device, typer.Option(help="Walks run on the CPU.")] = Device.AUTO,
     benchmark: Annotated[
         bool, typer.Option("--benchmark", help="Measure flips per second and times to target.")
@@ -80,6 +85,7 @@ def search(
         "budget_s": _seconds(budget or _DEFAULT_BUDGET) if budget or steps is None else None,
         "workers": at_least(1, "workers", workers),
         "start": start or [],
+        "diagonal": diagonal,
         "catalog": str(writable_catalog(catalog).path.absolute()),
     }
     return _execute(None, config, json_output)
@@ -154,7 +160,7 @@ def _execute(run: Run | None, config: dict[str, Any], as_json: bool) -> ExitCode
     from subcubic.search_run import carry_out, echo, known_rank, parents
 
     wanted = Format.parse(config["format"])
-    options: dict[str, Any] = {key: config.get(key) for key in ("steps", "budget_s", "workers")}
+    options: dict[str, Any] = {key: config.get(key) for key in ("steps", "budget_s", "workers", "diagonal")}
     options |= {key: config[key] for key in ("ring", "target", "method", "keep", "seed")}
     query = Query(wanted, **options)
     catalog = writable_catalog(Path(config["catalog"]))
