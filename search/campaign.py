@@ -19,6 +19,7 @@ from search import checkpoint, executors, ladder
 from search.blocks import Policy, Walk, lowest, require_walkable
 from search.counters import BEST, FLIPS, STEPS, STUCK
 from search.events import Checkpoint, Done, Event, Found, Notice, Progress, Started
+from search.orbits import Symmetry, require_square
 
 # Rounds double from the first to the last length, steps per walk: small formats end in milliseconds, and a block of
 # a large one takes about a fifth of a second.
@@ -41,6 +42,8 @@ class Config:
         walkers: walks on this format. Rounds end together: four walks or more per worker keep all of them busy.
         plus_interval, margin, restart: see ``search.blocks.Policy``; None for a portfolio that suits the format.
         climb: whether to search smaller formats as well and extend what is found there.
+        symmetry: to walk on orbits of the cyclic shift (see ``search.walk_symmetric``), square formats over F2 only;
+            then no smaller format is searched.
         checkpoint_s: seconds between checkpoints.
         extras: how many other distinct schemes of the lowest rank are reported beside the first one.
         report_rungs: whether schemes of smaller formats are reported as well, one of every new lowest rank.
@@ -62,6 +65,7 @@ class Config:
     margin: int | None = None
     restart: int | None = None
     climb: bool = True
+    symmetry: Symmetry | None = None
     checkpoint_s: float = 10.0
     extras: int = 8
     report_rungs: bool = False
@@ -71,6 +75,10 @@ class Config:
         executors.require(self.executor)
         if self.ring not in ("F2", "ZT"):
             raise ValueError(f"flip-graph walks need ring F2 or ZT, not {self.ring}")
+        if self.symmetry is not None:
+            require_square(self.format)
+            if self.ring != "F2":
+                raise ValueError(f"symmetric walks need ring F2, not {self.ring}; lift what they find")
         if self.steps is None and self.budget_s is None:
             raise ValueError("a campaign needs a limit; give steps or budget_s")
         limits = [("target", self.target, 0), ("steps", self.steps, 1), ("budget_s", self.budget_s, 0)]
@@ -124,7 +132,9 @@ class _Run:
         self.config, self.should_stop = config, should_stop
         ring = config.scheme_ring
         starts = [_as_start(scheme, config.format, config.ring) for scheme in starts]
-        self.rungs = ladder.build(config.format, ring, config.seed, _policies(config), starts, config.climb)
+        self.rungs = ladder.build(
+            config.format, ring, config.seed, _policies(config), starts, config.climb, config.symmetry
+        )
         self.totals = checkpoint.Totals()
         if resume is not None:
             checkpoint.restore(resume, self.rungs, self.totals, ring, config.seed)
@@ -133,7 +143,7 @@ class _Run:
 
     def events(self) -> Iterator[Event]:
         with executors.opened(self.config.executor, self.config.workers or executors.cores()) as executor:
-            yield Started(executor.prepare(self.config.scheme_ring))
+            yield Started(executor.prepare(self.config.scheme_ring, self.config.symmetry is not None))
             yield from self._search(executor)
 
     def _search(self, executor: executors.Executor) -> Iterator[Event]:
@@ -263,7 +273,10 @@ def _cancel(jobs: Sequence[tuple[ladder.Rung, int, int, int, executors.Job]]) ->
 def _policies(config: Config) -> list[Policy]:
     names = ("plus_interval", "margin", "restart")
     given = {name: getattr(config, name) for name in names if getattr(config, name) is not None}
-    return [replace(policy, **given) for policy in ladder.default_policies(config.format, config.walkers)]
+    return [
+        replace(policy, **given)
+        for policy in ladder.default_policies(config.format, config.walkers, config.symmetry is not None)
+    ]
 
 
 def _as_start(scheme: Scheme, format: Format, ring: str) -> Scheme:

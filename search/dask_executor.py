@@ -36,6 +36,7 @@ class Parcel(NamedTuple):
 
     format: tuple[int, ...]
     ring: str
+    symmetric: bool
     lengths: tuple[int, ...]
     arrays: tuple[np.ndarray, ...]
 
@@ -45,7 +46,7 @@ def pack(walk: Walk) -> Parcel:
     arrays = [getattr(walk, name) for name in ARRAYS]
     used = [int(np.flatnonzero(array)[-1]) + 1 if array.any() else 0 for array in arrays]
     kept = tuple(array[:end].copy() for array, end in zip(arrays, used, strict=True))
-    return Parcel(tuple(walk.format), walk.ring.value, tuple(len(array) for array in arrays), kept)
+    return Parcel(tuple(walk.format), walk.ring.value, walk.symmetric, tuple(len(array) for array in arrays), kept)
 
 
 def unpack(parcel: Parcel) -> Walk:
@@ -54,7 +55,7 @@ def unpack(parcel: Parcel) -> Walk:
     for name, length, kept in zip(ARRAYS, parcel.lengths, parcel.arrays, strict=True):
         arrays[name] = np.zeros(length, kept.dtype)
         arrays[name][: len(kept)] = kept
-    return Walk(Format(*parcel.format), Ring(parcel.ring), **arrays)
+    return Walk(Format(*parcel.format), Ring(parcel.ring), **arrays, symmetric=parcel.symmetric)
 
 
 def block(sources: str, parcel: Parcel, steps: int, target: int, policy: tuple[int, int, int]) -> Parcel:
@@ -121,13 +122,19 @@ class Dask:
             self.close()
             raise
 
-    def prepare(self, ring: Ring) -> float:
+    def prepare(self, ring: Ring, symmetric: bool = False) -> float:
         """Compile the kernel of a ring on every worker; the seconds that took."""
         begun = time.monotonic()
-        compile_kernel(ring)
+        compile_kernel(ring, symmetric)
         jobs = [
             self.client.submit(
-                compile_kernel, ring, key=next(self.names), pure=False, workers=[name], allow_other_workers=True
+                compile_kernel,
+                ring,
+                symmetric,
+                key=next(self.names),
+                pure=False,
+                workers=[name],
+                allow_other_workers=True,
             )
             for name in self.client.nthreads()
         ]

@@ -47,7 +47,7 @@ class Executor(Protocol):
 
     workers: int
 
-    def prepare(self, ring: Ring) -> float:
+    def prepare(self, ring: Ring, symmetric: bool = False) -> float:
         """Compile the kernel of a ring wherever blocks will run; the seconds that took."""
 
     def submit(self, walk: Walk, steps: int, target: int, policy: Policy) -> Job:
@@ -150,9 +150,9 @@ class Threads:
         self.workers = workers
         self._pool = ThreadPoolExecutor(workers)
 
-    def prepare(self, ring: Ring) -> float:
+    def prepare(self, ring: Ring, symmetric: bool = False) -> float:
         """Compile the kernel of a ring; the seconds that took."""
-        return compile_kernel(ring)
+        return compile_kernel(ring, symmetric)
 
     def submit(self, walk: Walk, steps: int, target: int, policy: Policy) -> Job:
         """Begin a block."""

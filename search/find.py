@@ -22,6 +22,7 @@ from search.checkpoint import State
 from search.events import Checkpoint, Done, Event, Found, Notice, Progress, Started
 from search.executors import require
 from search.game import require_playable
+from search.orbits import Symmetry, decompose, parse_diagonal, portfolio, require_square
 
 WalkRing = Literal["F2", "ZT"]
 # Name under which a checkpoint holds the digests of the schemes of the target rank that were found.
@@ -41,7 +42,8 @@ class Query:
         format: the sizes.
         ring: "F2", "F3", "Z", "Q", or "ZT" for Z with coefficients in {-1, 0, 1}.
         target: rank to reach.
-        method: "flips" for walks in the flip graph, "mcts" for the tree search without a network.
+        method: "flips" for walks in the flip graph, "symmetric" for walks on orbits of the cyclic shift (square
+            formats), "mcts" for the tree search without a network.
         keep: how many distinct schemes of the target rank to find before the search ends.
         steps: limit on steps of all walks together, or on simulations; then the result depends on the seed alone.
         budget_s: limit on seconds, compiling left out.
@@ -51,12 +53,13 @@ class Query:
         walkers: walks on the format itself, at least four per worker to keep all of them busy.
         checkpoint_s: seconds between checkpoints.
         report_rungs: whether schemes of smaller formats that the walks pass through are reported as well.
+        diagonal: of the symmetric walk's start, for example "10001,01010,00100"; None for a choice by the target.
     """
 
     format: Format
     ring: str
     target: int
-    method: Literal["flips", "mcts"] = "flips"
+    method: Literal["flips", "symmetric", "mcts"] = "flips"
     keep: int = 1
     steps: int | None = None
     budget_s: float | None = None
@@ -66,6 +69,7 @@ class Query:
     walkers: int = 8
     checkpoint_s: float = 10.0
     report_rungs: bool = False
+    diagonal: str | None = None
 
 
 def find(
@@ -120,6 +124,15 @@ def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
             raise ValueError("the tree search starts at the empty board; use the method flips to start from a scheme")
     else:
         require_walkable(query.format)
+    if query.method == "symmetric":
+        require_square(query.format)
+        if query.ring == "F3":
+            raise ValueError("the symmetric walk is over F2; ask for ring Z, whose schemes hold over F3 too")
+        for scheme in starts:
+            decompose(reduce_mod(scheme, Ring.F2))
+        _symmetry(query)
+    elif query.diagonal is not None:
+        raise ValueError(f"the method {query.method} has no diagonal; leave it out or use the method symmetric")
 
 
 def _in_ring(
@@ -182,7 +195,7 @@ def _is_due(query: Query, waiting: Found, event: Event, best: int) -> bool:
         return True
     if waiting.rank >= best or not isinstance(event, Progress | Done):
         return False
-    if isinstance(event, Done) or (query.method == "flips" and _walk_ring(query) in (query.ring, "ZT")):
+    if isinstance(event, Done) or (query.method != "mcts" and _walk_ring(query) in (query.ring, "ZT")):
         return True
     return event.steps - waiting.steps >= _SETTLED_STEPS
 
@@ -225,8 +238,16 @@ def _walks(
         walkers=query.walkers,
         checkpoint_s=query.checkpoint_s,
         report_rungs=query.report_rungs,
+        symmetry=_symmetry(query),
     )
     return run(config, starts, resume, should_stop)
+
+
+def _symmetry(query: Query) -> Symmetry | None:
+    if query.method != "symmetric":
+        return None
+    n = query.format.n
+    return Symmetry((parse_diagonal(query.diagonal, n),) if query.diagonal else portfolio(n, query.target))
 
 
 def _games(query: Query, should_stop: Callable[[], bool]) -> Iterator[Event]:
@@ -269,13 +290,13 @@ def _compile(query: Query) -> float:
         from search.tree import compile_kernels
 
         return compile_kernels()
-    return compile_kernel(Ring.Z if _walk_ring(query) == "ZT" else Ring.F2)
+    return compile_kernel(Ring.Z if _walk_ring(query) == "ZT" else Ring.F2, query.method == "symmetric")
 
 
 def _walk_ring(query: Query) -> WalkRing:
     """Where to walk. Small formats are walked over Z at once: that is as quick, and what it finds is ternary."""
-    small = query.ring != "F2" and query.format.volume <= _SMALL_VOLUME
-    return "ZT" if query.ring == "ZT" or small else "F2"
+    small = query.ring != "F2" and query.format.volume <= _SMALL_VOLUME and query.method == "flips"
+    return "ZT" if (query.ring == "ZT" and query.method == "flips") or small else "F2"
 
 
 def _conversion(query: Query) -> Callable[[Scheme, Callable[[], bool]], Scheme | None]:

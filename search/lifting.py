@@ -17,6 +17,7 @@ from catalog.verify import require_exact
 from search.bases import carry_back, sparsen
 from search.brent import Brent
 from search.hensel import prepare
+from search.orbit_brent import OrbitBrent
 from search.signs import Signs, signs_mod4
 
 # Walks among signs, and climbs of Hensel lifting from different signs, for each attempt.
@@ -32,6 +33,7 @@ def lift(
     max_bits: int = 20,
     rational: bool = False,
     keep_bases: bool = True,
+    symmetric: bool = False,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Scheme | None:
     """Find a scheme over Z that is congruent to ``scheme`` modulo 2.
@@ -46,13 +48,15 @@ def lift(
         rational: return a scheme over Q with odd denominators when nothing integral was found.
         keep_bases: False to take also a ternary scheme that is congruent to ``scheme`` only after a change of bases.
             Nearly every scheme that lifts has one, few are ternary in the bases in which they were found.
+        symmetric: keep the cyclic symmetry of a scheme that has it (see ``search.orbit_brent``): a third of the work,
+            and the lift has it too. Other bases are not tried.
         should_stop: asked many times a second; when true the answer is what was found by then, mostly None.
 
     Returns:
         An exact scheme over Z (or Q, see ``rational``), or None.
 
     Raises:
-        ValueError: the scheme is not over F2 or not exact there, a number lies outside its range, or Hensel lifting is
+        ValueError: the scheme is not over F2, not exact there or not as symmetric as asked, a number lies outside its range, or Hensel lifting is
             needed and would take more than 2 GiB.
     """
     if scheme.ring is not Ring.F2:
@@ -61,14 +65,14 @@ def lift(
         raise ValueError(f"{attempts=} must be at least 1 and {max_bits=} must lie in 2..60")
     require_exact(scheme)
     rng = np.random.default_rng(seed)
-    brent = Brent.of(scheme)
+    brent = OrbitBrent.of(scheme) if symmetric else Brent.of(scheme)
     signs = signs_mod4(brent, rng, should_stop)
     # Without signs modulo 4 in these bases nothing can be better than a 2.
     goal = 1 if signs or not keep_bases else 2
     found: list[Scheme] = []
     for attempt in range(attempts):
         found += islice(_walks(signs, rng, should_stop), 1)
-        if not _good(found, goal):
+        if not _good(found, goal) and not symmetric:
             sparse, steps = sparsen(scheme, rng, kicks=3 * attempt)
             walks = _walks(signs_mod4(Brent.of(sparse), rng, should_stop), rng, should_stop)
             found += (carry_back(ternary, steps) for ternary in walks) if keep_bases else islice(walks, 1)

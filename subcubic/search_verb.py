@@ -40,6 +40,7 @@ class Method(StrEnum):
 
     AUTO = "auto"
     FLIPS = "flips"
+    SYMMETRIC = "symmetric"
     MCTS = "mcts"
 
 
@@ -51,7 +52,8 @@ def search(
     k: Annotated[int | None, typer.Option("--k", help="Columns of A, rows of B.")] = None,
     ring: RingOption = None,
     method: Annotated[
-        Method, typer.Option(help="Walks in the flip graph, or tree search without a network.")
+        Method,
+        typer.Option(help="Walks in the flip graph, walks on orbits of a symmetry, or tree search without a network."),
     ] = Method.AUTO,
     target: Annotated[int | None, typer.Option(help="Rank to reach; the best known one by default.")] = None,
     budget: Annotated[str | None, typer.Option(help="Time limit: 30, 90s, 5m, 2h.")] = None,
@@ -62,6 +64,9 @@ def search(
     executor: ExecutorOption = "local",
     keep: Annotated[int, typer.Option(help="Distinct schemes of the target rank to find.")] = 1,
     start: Annotated[list[str] | None, typer.Option("--from", help="Ids of stored schemes to start from.")] = None,
+    diagonal: Annotated[
+        str | None, typer.Option(help="Symmetric walk: vectors of its cubes at the start, for example 110,001.")
+    ] = None,
     device: Annotated[Device, typer.Option(help="Walks run on the CPU.")] = Device.AUTO,
     benchmark: Annotated[
         bool, typer.Option("--benchmark", help="Measure flips per second and times to target, or another executor.")
@@ -99,6 +104,7 @@ def search(
         "walkers": at_least(1, "walkers", walkers),
         "executor": _executor(executor),
         "start": start or [],
+        "diagonal": diagonal,
         "catalog": str(writable_catalog(catalog).path.absolute()),
     }
     return _execute(None, config, json_output)
@@ -176,7 +182,19 @@ def _execute(run: Run | None, config: dict[str, Any], as_json: bool) -> ExitCode
     from subcubic.search_run import carry_out, echo, known_rank, parents
 
     wanted = Format.parse(config["format"])
-    keys = ("ring", "target", "method", "keep", "seed", "steps", "budget_s", "workers", "walkers", "executor")
+    keys = (
+        "ring",
+        "target",
+        "method",
+        "keep",
+        "seed",
+        "steps",
+        "budget_s",
+        "workers",
+        "walkers",
+        "executor",
+        "diagonal",
+    )
     query = Query(wanted, report_rungs=True, **{key: config[key] for key in keys if config.get(key) is not None})
     catalog = writable_catalog(Path(config["catalog"]))
     starts = parents(catalog, config.get("start", []), wanted)
