@@ -13,13 +13,14 @@ from typing import Any, Literal
 from catalog.known import classical
 from catalog.scheme import Format, Ring
 from catalog.verify import is_exact
-from search.blocks import Policy, advance, begin, compile_kernel
+from search.blocks import advance, begin, compile_kernel
 from search.campaign import Config, run
 from search.counters import FLIPS
 from search.events import Done, Found
 from search.executors import cores
 from search.find import Query, find
 from search.lifting import lift
+from search.policies import Policy
 
 Row = dict[str, Any]
 

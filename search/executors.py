@@ -17,8 +17,9 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from catalog.scheme import Ring
-from search.blocks import Policy, Walk, advance, compile_kernel
+from search.blocks import Walk, advance, compile_kernel
 from search.events import Notice
+from search.policies import Policy
 
 # Seconds between two looks at the limits of a search and at the executor while a block is under way.
 _POLL_S = 0.5

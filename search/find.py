@@ -229,6 +229,7 @@ def _walks(
         walk_ring,
         # Else the walks go on at the target, since not every scheme lifts and more than one may be wanted.
         target=query.target if first_will_do else 0,
+        goal=query.ring,
         extras=1 << 40,
         steps=query.steps,
         budget_s=query.budget_s,
