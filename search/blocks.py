@@ -85,11 +85,13 @@ class Policy:
         plus_interval: mean number of steps between plus transitions (M).
         margin: a plus needs a rank below the lowest one so far plus this margin.
         restart: steps without a new lowest rank after which a campaign starts the walk anew (R).
+        then: how it goes on before that, from the lowest scheme that it has met; None when it does not.
     """
 
     plus_interval: int
     margin: int
     restart: int
+    then: Policy | None = None
 
 
 def require_walkable(format: Format) -> None:

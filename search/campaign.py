@@ -229,7 +229,7 @@ class _Run:
                 if steps:
                     left -= steps
                     before = int(walk.counters[STEPS]), int(walk.counters[FLIPS])
-                    job = pool.submit(advance, walk, steps, target, rung.policies[index])
+                    job = pool.submit(advance, walk, steps, target, rung.policy(index))
                     jobs.append((rung, index, *before, job))
         try:
             for rung, index, steps, flips, job in jobs:

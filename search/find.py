@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from search.campaign import Config, compile_kernel, run
 from search.checkpoint import State
 from search.events import Checkpoint, Done, Event, Found, Progress, Started
 from search.game import require_playable
-from search.orbits import Symmetry, decompose, parse_diagonal, portfolio, require_square
+from search.orbits import decompose, symmetry_for
 
 WalkRing = Literal["F2", "ZT"]
 # Name under which a checkpoint holds the digests of the schemes of the target rank that were found.
@@ -110,12 +110,11 @@ def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
     else:
         require_walkable(query.format)
     if query.method == "symmetric":
-        require_square(query.format)
         if query.ring == "F3":
             raise ValueError("the symmetric walk is over F2; ask for ring Z, whose schemes hold over F3 too")
+        symmetry_for(query.format, query.target, query.diagonal)
         for scheme in starts:
             decompose(reduce_mod(scheme, Ring.F2))
-        _symmetry(query)
     elif query.diagonal is not None:
         raise ValueError(f"the method {query.method} has no diagonal; leave it out or use the method symmetric")
 
@@ -216,16 +215,9 @@ def _walks(
         budget_s=query.budget_s,
         seed=query.seed,
         workers=query.workers,
-        symmetry=_symmetry(query),
+        symmetry=symmetry_for(query.format, query.target, query.diagonal) if query.method == "symmetric" else None,
     )
     return run(config, starts, resume, should_stop)
-
-
-def _symmetry(query: Query) -> Symmetry | None:
-    if query.method != "symmetric":
-        return None
-    n = query.format.n
-    return Symmetry((parse_diagonal(query.diagonal, n),) if query.diagonal else portfolio(n, query.target))
 
 
 def _games(query: Query, should_stop: Callable[[], bool]) -> Iterator[Event]:
@@ -287,8 +279,13 @@ def _conversion(query: Query) -> Callable[[Scheme, Callable[[], bool]], Scheme |
         over_z: Scheme | None = scheme
         if scheme.ring is not Ring.Z:
             try:
-                over_z = lift(scheme, rational=query.ring == "Q", keep_bases=False, should_stop=give_up)
+                options: dict[str, Any] = {"rational": query.ring == "Q", "should_stop": give_up}
+                over_z = lift(scheme, symmetric=True, **options) if query.method == "symmetric" else None
+                if over_z is None or (query.ring == "ZT" and not over_z.is_ternary):
+                    over_z = lift(scheme, keep_bases=False, **options)
             except ValueError:  # the scheme is too large to be lifted; the search has still found it over F2
+                return None
+            if over_z is not None and query.ring == "ZT" and not over_z.is_ternary:
                 return None
         return over_z if over_z is None or query.ring != "F3" else reduce_mod(over_z, Ring.F3)
 

@@ -25,6 +25,8 @@ from search.orbits import Symmetry, standard
 _EASY_VOLUME = 27
 _LOWER_WALKERS = 2
 _POOL = 64
+# Symmetric walks: how far above the lowest rank a second phase begins, and how often it does from the pool elsewhere.
+_CLOSE, _POOL_SHARE = 3, 0.25
 # A lower rung rests once it has walked for nothing this many steps times the square of its volume, and this multiple
 # of the steps up to its last gain. A resting rung still walks in one round of four: 4x4x4:47 takes some 2e9 steps.
 _REST_STEPS, _REST_FACTOR = 100_000, 10
@@ -69,6 +71,15 @@ class Rung:
         diagonals = self.symmetry.diagonals
         return standard(self.format.n, diagonals[turn % len(diagonals)])
 
+    def in_second_phase(self, index: int) -> bool:
+        """Whether a walk is in the second phase of its policy, as at every other start of one that has two."""
+        return self.policies[index].then is not None and self.restarts[index] % 2 == 1
+
+    def policy(self, index: int) -> Policy:
+        """How a walk moves now."""
+        policy = self.policies[index]
+        return policy.then if policy.then is not None and self.in_second_phase(index) else policy
+
     def begin(self, scheme: Scheme, seed: int) -> Walk:
         """A walk of the rung's kind."""
         return begin(scheme, seed, symmetric=self.symmetry is not None)
@@ -92,8 +103,8 @@ def formats_below(format: Format) -> list[tuple[Format, Axis | None]]:
 def default_policies(format: Format, count: int, symmetric: bool = False) -> list[Policy]:
     """A portfolio: small formats want many plus transitions and a low ceiling, large ones the contrary."""
     if symmetric:
-        settings, restart = [(20_000, 1), (40_000, 1)], 60_000_000
-    elif format.volume <= 40:
+        return [_symmetric_policy(format, index) for index in range(count)]
+    if format.volume <= 40:
         settings = [(10_000, 1), (3_000, 1), (10_000, 1), (1_000, 1), (30_000, 2), (3_000, 1), (10_000, 1), (1_000, 1)]
         restart = 20_000_000
     elif format.volume <= 64:
@@ -103,6 +114,14 @@ def default_policies(format: Format, count: int, symmetric: bool = False) -> lis
         settings = [(30_000, 2), (100_000, 2), (30_000, 2), (10_000, 1), (100_000, 2), (30_000, 2), (50_000, 2)]
         restart = 50_000_000
     return [Policy(*settings[i % len(settings)], restart) for i in range(count)]
+
+
+def _symmetric_policy(format: Format, index: int) -> Policy:
+    """Few plus transitions while reductions come by themselves, many where a walk has got stuck at a low rank."""
+    many = [(1_000, 2), (5_000, 2), (1_000, 1), (500, 2)][index // 2 % 4]
+    if format.volume <= 64:
+        return Policy(*many, 5_000_000)
+    return Policy((20_000, 40_000)[index % 2], 1, 12_000_000, then=Policy(*many, 8_000_000))
 
 
 def build(
@@ -211,21 +230,40 @@ def merge(ladder: list[Rung], ring: Ring, seed: int, block: int) -> list[Scheme]
         for index, walk in enumerate(rung.walks):
             best, idle = int(walk.counters[BEST]), int(walk.counters[STEPS] - walk.counters[BEST_AT])
             behind = below is not None and extended < best and idle >= block
-            if not (behind or idle >= rung.policies[index].restart or walk.counters[STUCK]):
+            if not (behind or idle >= rung.policy(index).restart or walk.counters[STUCK]):
                 continue
             rung.restarts[index] += 1
             rng = np.random.default_rng([seed % (1 << 64), level, index, int(rung.restarts[index])])
-            draw = rng.random()
-            if below is not None and rung.axis is not None and (behind or draw < 0.4):
-                scheme = extend(pooled(below, ring, int(rng.integers(len(below.pool)))), rung.axis)
-            elif draw < 0.9 if below is not None else draw < 0.5:
-                scheme = pooled(rung, ring, int(rng.integers(len(rung.pool))))
+            if rung.symmetry is not None:
+                scheme = _symmetric_restart(rung, index, ring, rng)
             else:
-                scheme = rung.standard(ring, index + int(rung.restarts[index]))
+                draw = rng.random()
+                if below is not None and rung.axis is not None and (behind or draw < 0.4):
+                    scheme = extend(pooled(below, ring, int(rng.integers(len(below.pool)))), rung.axis)
+                elif draw < 0.9 if below is not None else draw < 0.5:
+                    scheme = pooled(rung, ring, int(rng.integers(len(rung.pool))))
+                else:
+                    scheme = classical(rung.format, ring)
             rung.walks[index] = rung.begin(scheme, _seed(seed, level, index, int(rung.restarts[index])))
             if behind:
                 rung.spent[1] = rung.spent[0]
     return fresh
+
+
+def _symmetric_restart(rung: Rung, index: int, ring: Ring, rng: np.random.Generator) -> Scheme:
+    """Where a symmetric walk goes on: in the second phase from its own lowest scheme, then from the start.
+
+    Many of the lowest schemes are dead ends and some lead on at once, so that a new one is worth more than another walk
+    from an old one. Walks that ended high skip the second phase, or now and then take a scheme of the pool into it.
+    """
+    walk = rung.walks[index]
+    if rung.in_second_phase(index):
+        if walk.counters[BEST] <= rung.rank + _CLOSE and not walk.counters[STUCK]:
+            return lowest(walk)
+        if rng.random() < _POOL_SHARE:
+            return pooled(rung, ring, int(rng.integers(len(rung.pool))))
+        rung.restarts[index] += 1
+    return rung.standard(ring, index + int(rung.restarts[index]) // 2)
 
 
 def _seed(seed: int, level: int, index: int, restart: int) -> int:

@@ -48,16 +48,16 @@ def lift(
         rational: return a scheme over Q with odd denominators when nothing integral was found.
         keep_bases: False to take also a ternary scheme that is congruent to ``scheme`` only after a change of bases.
             Nearly every scheme that lifts has one, few are ternary in the bases in which they were found.
-        symmetric: keep the cyclic symmetry of a scheme that has it (see ``search.orbit_brent``): a third of the work, and
-            the lift has it too. Other bases are not tried.
+        symmetric: keep the cyclic symmetry of a scheme that has it (see ``search.orbit_brent``): a third of the work,
+            and the lift has it too. Other bases are not tried.
         should_stop: asked many times a second; when true the answer is what was found by then, mostly None.
 
     Returns:
         An exact scheme over Z (or Q, see ``rational``), or None.
 
     Raises:
-        ValueError: the scheme is not over F2, not exact there or not as symmetric as asked, a number lies outside its range, or Hensel lifting is
-            needed and would take more than 2 GiB.
+        ValueError: the scheme is not over F2, not exact there or not as symmetric as asked, a number lies outside its
+            range, or Hensel lifting is needed and would take more than 2 GiB.
     """
     if scheme.ring is not Ring.F2:
         raise ValueError(f"only schemes over F2 can be lifted, not one over {scheme.ring}; reduce it modulo 2 first")
