@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from catalog.known import classical
 from catalog.scheme import Format, Ring, Scheme
 from search.counters import ACTIVE, BEST, COUNTERS, PLUS_LEFT, RANK
 from search.orbits import decompose, expand
@@ -175,6 +177,13 @@ def advance(walk: Walk, steps: int, target: int, policy: Policy) -> None:
         from search.walk_zt import walk_zt
 
         walk_zt(walk.value, walk.sign, *tail, steps, target, policy.plus_interval, policy.margin)
+
+
+def compile_kernel(ring: Ring, symmetric: bool = False) -> float:
+    """Compile the kernel of a ring, or load it from its cache; the seconds that took."""
+    begun = time.perf_counter()
+    advance(begin(classical(Format(1, 1, 1), ring), 0, symmetric=symmetric), 1, 0, Policy(1, 1, 1))
+    return time.perf_counter() - begun
 
 
 def lowest(walk: Walk) -> Scheme:

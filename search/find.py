@@ -9,17 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from catalog.canonical import digest
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import reduce_mod
-from search.blocks import require_walkable
-from search.campaign import Config, compile_kernel, run
+from search.blocks import compile_kernel, require_walkable
+from search.campaign import Config, run
 from search.checkpoint import State
-from search.events import Checkpoint, Done, Event, Found, Progress, Started
+from search.conversion import carry_over
+from search.events import Checkpoint, Done, Event, Found, Notice, Progress, Started
+from search.executors import require
 from search.game import require_playable
 from search.orbits import decompose, symmetry_for
 
@@ -47,7 +49,11 @@ class Query:
         steps: limit on steps of all walks together, or on simulations; then the result depends on the seed alone.
         budget_s: limit on seconds, compiling left out.
         seed: of every random choice.
-        workers: threads of the walks; None for one per core.
+        workers: threads of the walks, or processes of a Dask cluster on this machine; None for one per core.
+        executor: "local", "dask" or "dask=tcp://HOST:PORT", see ``search.executors``.
+        walkers: walks on the format itself, at least four per worker to keep all of them busy.
+        checkpoint_s: seconds between checkpoints.
+        report_rungs: whether schemes of smaller formats that the walks pass through are reported as well.
         diagonal: of the symmetric walk's start, for example "10001,01010,00100"; None for a choice by the target.
     """
 
@@ -60,6 +66,10 @@ class Query:
     budget_s: float | None = None
     seed: int = 0
     workers: int | None = None
+    executor: str = "local"
+    walkers: int = 8
+    checkpoint_s: float = 10.0
+    report_rungs: bool = False
     diagonal: str | None = None
 
 
@@ -78,7 +88,8 @@ def find(
         should_stop: asked between blocks.
 
     Yields:
-        Found with schemes over the wanted ring, Progress whose rank is that of the walks, Checkpoint, and Done at the
+        Found with schemes over the wanted ring, and with ``report_rungs`` also of smaller formats over the ring of the
+        walks; Notice; Progress whose rank is that of the walks, Checkpoint, and Done at the
         end.
 
     Raises:
@@ -101,8 +112,13 @@ def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
         raise ValueError(f"unknown ring {query.ring!r}; choose F2, F3, ZT, Z or Q")
     if query.keep < 1:
         raise ValueError(f"keep is {query.keep}; it must be at least 1")
+    if query.walkers < 1:
+        raise ValueError(f"walkers is {query.walkers}; it must be at least 1")
+    require(query.executor)
     if query.method == "mcts":
         require_playable(query.format)
+        if query.executor != "local":
+            raise ValueError(f"the tree search runs in this process; use the executor local, not {query.executor}")
         if query.ring == "ZT":
             raise ValueError("the tree search plays over F2; ask for ring Z, or for ZT with the method flips")
         if starts:
@@ -124,7 +140,6 @@ def _in_ring(
 ) -> Iterator[Event]:
     """Carry the schemes of a search over to the wanted ring and end it when enough have arrived."""
     yield Started(_compile(query))
-    convert = _conversion(query)
     kept: set[str] = set(np.asarray(resume[_KEPT]).tolist()) if resume and _KEPT in resume else set()
     # A resumed walk reports where it stands first; at the target that has been counted already.
     repeated = bool(kept)
@@ -134,13 +149,17 @@ def _in_ring(
         arrived = time.monotonic()
         if isinstance(event, Started):
             continue
+        if isinstance(event, Notice) or (isinstance(event, Found) and event.scheme.format != query.format):
+            yield event
+            continue
         if isinstance(event, Found) and repeated and event.rank <= query.target:
             best = min(best, event.rank)
             repeated = False
         elif isinstance(event, Found):
             waiting = event if waiting is None or event.rank <= waiting.rank else waiting
         if waiting is not None and _is_due(query, waiting, event, best):
-            scheme, done = convert(waiting.scheme, _patience(query, event, arrived, should_stop)), waiting
+            give_up = _patience(query, event, arrived, should_stop)
+            scheme, done = carry_over(waiting.scheme, query.ring, query.method == "symmetric", give_up), waiting
             waiting = None
             if scheme is None:
                 failures += 1
@@ -215,6 +234,10 @@ def _walks(
         budget_s=query.budget_s,
         seed=query.seed,
         workers=query.workers,
+        executor=query.executor,
+        walkers=query.walkers,
+        checkpoint_s=query.checkpoint_s,
+        report_rungs=query.report_rungs,
         symmetry=symmetry_for(query.format, query.target, query.diagonal) if query.method == "symmetric" else None,
     )
     return run(config, starts, resume, should_stop)
@@ -267,26 +290,3 @@ def _walk_ring(query: Query) -> WalkRing:
     """Where to walk. Small formats are walked over Z at once: that is as quick, and what it finds is ternary."""
     small = query.ring != "F2" and query.format.volume <= _SMALL_VOLUME and query.method == "flips"
     return "ZT" if (query.ring == "ZT" and query.method == "flips") or small else "F2"
-
-
-def _conversion(query: Query) -> Callable[[Scheme, Callable[[], bool]], Scheme | None]:
-    """How a scheme that was found becomes one over the wanted ring; None where it does not."""
-    from search.lifting import lift
-
-    def convert(scheme: Scheme, give_up: Callable[[], bool]) -> Scheme | None:
-        if query.ring == scheme.ring or (scheme.ring is Ring.Z and query.ring in ("ZT", "Q")):
-            return scheme
-        over_z: Scheme | None = scheme
-        if scheme.ring is not Ring.Z:
-            try:
-                options: dict[str, Any] = {"rational": query.ring == "Q", "should_stop": give_up}
-                over_z = lift(scheme, symmetric=True, **options) if query.method == "symmetric" else None
-                if over_z is None or (query.ring == "ZT" and not over_z.is_ternary):
-                    over_z = lift(scheme, keep_bases=False, **options)
-            except ValueError:  # the scheme is too large to be lifted; the search has still found it over F2
-                return None
-            if over_z is not None and query.ring == "ZT" and not over_z.is_ternary:
-                return None
-        return over_z if over_z is None or query.ring != "F3" else reduce_mod(over_z, Ring.F3)
-
-    return convert
