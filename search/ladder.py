@@ -47,6 +47,7 @@ class Rung:
         pool: [8 * r] uint64 each: value and sign masks of the distinct best schemes, the oldest first.
         spent: steps of all walks, and the same at the last gain.
         symmetry: what the walks keep invariant, None for nothing.
+        starts: schemes from which symmetric walks start in place of the standard algorithm.
     """
 
     format: Format
@@ -58,6 +59,7 @@ class Rung:
     pool: list[NDArray[np.uint64]] = field(default_factory=list)
     spent: NDArray[np.int64] = field(default_factory=lambda: np.zeros(2, np.int64))
     symmetry: Symmetry | None = None
+    starts: Sequence[Scheme] = ()
 
     @property
     def rank(self) -> int:
@@ -65,9 +67,11 @@ class Rung:
         return len(self.pool[0]) // 8
 
     def standard(self, ring: Ring, turn: int) -> Scheme:
-        """The standard algorithm; of a symmetric rung in a form that depends on whose turn it is."""
+        """The standard algorithm; on a symmetric rung what depends on whose turn it is, a given start or a diagonal."""
         if self.symmetry is None:
             return classical(self.format, ring)
+        if self.starts:
+            return self.starts[turn % len(self.starts)]
         diagonals = self.symmetry.diagonals
         return standard(self.format.n, diagonals[turn % len(diagonals)])
 
@@ -152,6 +156,7 @@ def build(
         count = len(rung.policies)
         rung.owed, rung.restarts = np.zeros(count, np.int64), np.zeros(count, np.int64)
         given = list(starts) if top else []
+        rung.starts = given if symmetry is not None else ()
         for scheme in [classical(size, ring), *given]:
             add(rung, scheme)
         for index in range(count):
