@@ -14,12 +14,14 @@ from catalog.known import classical
 from catalog.scheme import Format, Ring
 from catalog.verify import is_exact
 from search.blocks import advance, begin, compile_kernel
-from search.campaign import Config, run
+from search.campaign import run
+from search.config import Config
 from search.counters import FLIPS
 from search.events import Done, Found
 from search.executors import cores
 from search.find import Query, find
 from search.lifting import lift
+from search.orbits import portfolio, standard
 from search.policies import Policy
 
 Row = dict[str, Any]
@@ -31,6 +33,7 @@ def flip_rate(
     steps: int = 20_000_000,
     repeats: int = 5,
     plus_interval: int = 50_000,
+    symmetric: bool = False,
 ) -> Row:
     """Accepted flips per second of one core, walking from the standard algorithm.
 
@@ -43,19 +46,21 @@ def flip_rate(
         steps: of one walk.
         repeats: walks; the median is reported, with the slowest and the fastest.
         plus_interval: mean steps between plus transitions, which keep below the lowest rank plus 2.
+        symmetric: count flips of whole orbits of the cyclic shift, three flips each, margin in orbits.
     """
     coefficients = Ring.F2 if ring == "F2" else Ring.Z
-    compile_seconds = compile_kernel(coefficients)
+    compile_seconds = compile_kernel(coefficients, symmetric)
+    start = standard(format.n, portfolio(format.n, format.volume)[0]) if symmetric else classical(format, coefficients)
     policy = Policy(plus_interval, 2, steps)
     rates = []
     for seed in range(1, repeats + 1):
-        walk = begin(classical(format, coefficients), seed)
+        walk = begin(start, seed, symmetric=symmetric)
         begun = time.thread_time()
         advance(walk, steps, 0, policy)
         rates.append(int(walk.counters[FLIPS]) / max(time.thread_time() - begun, 1e-9))
     return {
         "kind": "rate",
-        "engine": "flips numba",
+        "engine": "symmetric numba" if symmetric else "flips numba",
         "ring": ring,
         "format": str(format),
         "per_second_per_core": statistics.median(rates),
@@ -91,7 +96,7 @@ def time_to_target(query: Query, seeds: Sequence[int], should_stop: Callable[[],
     seconds = sorted(event.seconds for event in done)
     return {
         "kind": "time_to_target",
-        "engine": "mcts numba" if query.method == "mcts" else "flips numba",
+        "engine": f"{query.method} numba",
         "ring": query.ring,
         "format": str(query.format),
         "rank": query.target,

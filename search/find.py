@@ -17,12 +17,14 @@ from catalog.canonical import digest
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import reduce_mod
 from search.blocks import compile_kernel, require_walkable
-from search.campaign import Config, run
+from search.campaign import run
 from search.checkpoint import State
+from search.config import Config
+from search.conversion import carry_over
 from search.events import Checkpoint, Done, Event, Found, Notice, Progress, Started
 from search.executors import require
 from search.game import require_playable
-from search.orbits import Symmetry, decompose, parse_diagonal, portfolio, require_square
+from search.orbits import decompose, symmetry_for
 
 WalkRing = Literal["F2", "ZT"]
 # Name under which a checkpoint holds the digests of the schemes of the target rank that were found.
@@ -125,12 +127,11 @@ def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
     else:
         require_walkable(query.format)
     if query.method == "symmetric":
-        require_square(query.format)
         if query.ring == "F3":
             raise ValueError("the symmetric walk is over F2; ask for ring Z, whose schemes hold over F3 too")
+        symmetry_for(query.format, query.target, query.diagonal)
         for scheme in starts:
             decompose(reduce_mod(scheme, Ring.F2))
-        _symmetry(query)
     elif query.diagonal is not None:
         raise ValueError(f"the method {query.method} has no diagonal; leave it out or use the method symmetric")
 
@@ -140,7 +141,6 @@ def _in_ring(
 ) -> Iterator[Event]:
     """Carry the schemes of a search over to the wanted ring and end it when enough have arrived."""
     yield Started(_compile(query))
-    convert = _conversion(query)
     kept: set[str] = set(np.asarray(resume[_KEPT]).tolist()) if resume and _KEPT in resume else set()
     # A resumed walk reports where it stands first; at the target that has been counted already.
     repeated = bool(kept)
@@ -159,7 +159,8 @@ def _in_ring(
         elif isinstance(event, Found):
             waiting = event if waiting is None or event.rank <= waiting.rank else waiting
         if waiting is not None and _is_due(query, waiting, event, best):
-            scheme, done = convert(waiting.scheme, _patience(query, event, arrived, should_stop)), waiting
+            give_up = _patience(query, event, arrived, should_stop)
+            scheme, done = carry_over(waiting.scheme, query.ring, query.method == "symmetric", give_up), waiting
             waiting = None
             if scheme is None:
                 failures += 1
@@ -239,16 +240,9 @@ def _walks(
         walkers=query.walkers,
         checkpoint_s=query.checkpoint_s,
         report_rungs=query.report_rungs,
-        symmetry=_symmetry(query),
+        symmetry=symmetry_for(query.format, query.target, query.diagonal) if query.method == "symmetric" else None,
     )
     return run(config, starts, resume, should_stop)
-
-
-def _symmetry(query: Query) -> Symmetry | None:
-    if query.method != "symmetric":
-        return None
-    n = query.format.n
-    return Symmetry((parse_diagonal(query.diagonal, n),) if query.diagonal else portfolio(n, query.target))
 
 
 def _games(query: Query, should_stop: Callable[[], bool]) -> Iterator[Event]:
@@ -298,21 +292,3 @@ def _walk_ring(query: Query) -> WalkRing:
     """Where to walk. Small formats are walked over Z at once: that is as quick, and what it finds is ternary."""
     small = query.ring != "F2" and query.format.volume <= _SMALL_VOLUME and query.method == "flips"
     return "ZT" if (query.ring == "ZT" and query.method == "flips") or small else "F2"
-
-
-def _conversion(query: Query) -> Callable[[Scheme, Callable[[], bool]], Scheme | None]:
-    """How a scheme that was found becomes one over the wanted ring; None where it does not."""
-    from search.lifting import lift
-
-    def convert(scheme: Scheme, give_up: Callable[[], bool]) -> Scheme | None:
-        if query.ring == scheme.ring or (scheme.ring is Ring.Z and query.ring in ("ZT", "Q")):
-            return scheme
-        over_z: Scheme | None = scheme
-        if scheme.ring is not Ring.Z:
-            try:
-                over_z = lift(scheme, rational=query.ring == "Q", keep_bases=False, should_stop=give_up)
-            except ValueError:  # the scheme is too large to be lifted; the search has still found it over F2
-                return None
-        return over_z if over_z is None or query.ring != "F3" else reduce_mod(over_z, Ring.F3)
-
-    return convert

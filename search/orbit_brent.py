@@ -6,7 +6,7 @@ modulo 4: the equations are invariant and 3 is odd, so the sum of the three imag
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,9 @@ class OrbitBrent(Brent):
         classes: [N, N, N] which of these an equation is a turn of.
     """
 
-    orbits: int
-    chosen: NDArray[np.int64]
-    classes: NDArray[np.int64]
+    orbits: int = field(kw_only=True)
+    chosen: NDArray[np.int64] = field(kw_only=True)
+    classes: NDArray[np.int64] = field(kw_only=True)
 
     @classmethod
     def of(cls, scheme: Scheme) -> OrbitBrent:
@@ -47,7 +47,14 @@ class OrbitBrent(Brent):
         index = np.arange(size**3).reshape(size, size, size)
         least = np.minimum(index, np.minimum(index.transpose(1, 2, 0), index.transpose(2, 0, 1)))
         chosen, classes = np.unique(least, return_inverse=True)
-        return cls(scheme.format, start, Brent.of(scheme).target, len(orbits), chosen, classes.reshape(index.shape))
+        return cls(
+            scheme.format,
+            start,
+            Brent.of(scheme).target,
+            orbits=len(orbits),
+            chosen=chosen,
+            classes=classes.reshape(index.shape),
+        )
 
     @property
     def rank(self) -> int:

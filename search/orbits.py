@@ -9,7 +9,7 @@ All of it is over F2, where two equal terms cancel. Letters in shapes: ``o`` orb
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 
@@ -33,6 +33,17 @@ class Symmetry:
     """
 
     diagonals: tuple[Diagonal, ...]
+
+
+def symmetry_for(format: Format, target: int, diagonal: str | None) -> Symmetry:
+    """The symmetry with the diagonal that a user has written, else with those that suit the target.
+
+    Raises:
+        ValueError: the format is not square or the diagonal makes no sense.
+    """
+    require_square(format)
+    n = format.n
+    return Symmetry(portfolio(n, target) if diagonal is None else (parse_diagonal(diagonal, n),))
 
 
 def require_square(format: Format) -> None:
@@ -71,30 +82,14 @@ def parse_diagonal(text: str, n: int) -> Diagonal:
 
 
 def portfolio(n: int, target: int) -> tuple[Diagonal, ...]:
-    """Partitions of the indices up to their order, those first whose rank can be the target.
+    """For every number of cubes that suits the target the most even partition of the indices.
 
     Flips, reductions and plus transitions of orbits change the rank by multiples of 3, so that the number of cubes
-    decides which ranks can be met. Where no partition suits, all of them are given.
+    decides which ranks can be met. Where no number suits, all are given. Even parts do best: from 2+2+1 a walk on 5x5x5
+    comes below rank 100 three times as often as from 3+1+1.
     """
-    shapes = list(_shapes(n, n))
-    suitable = [shape for shape in shapes if (len(shape) - target) % 3 == 0] or shapes
-    # Even parts first: of 5x5x5 with three cubes 2+2+1 reaches 93 sooner than 3+1+1.
-    suitable.sort(key=lambda shape: (len(shape), max(shape) - min(shape)))
-    return tuple(_consecutive(shape) for shape in suitable)
-
-
-def _shapes(total: int, largest: int) -> Iterator[tuple[int, ...]]:
-    """Partitions of a number into parts of at most ``largest``, in descending order."""
-    if total == 0:
-        yield ()
-    for part in range(min(total, largest), 0, -1):
-        for rest in _shapes(total - part, part):
-            yield (part, *rest)
-
-
-def _consecutive(shape: tuple[int, ...]) -> Diagonal:
-    starts = np.cumsum((0, *shape))
-    return tuple(tuple(range(a, b)) for a, b in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True))
+    counts = [count for count in range(1, n + 1) if (count - target) % 3 == 0] or range(1, n + 1)
+    return tuple(tuple(tuple(part.tolist()) for part in np.array_split(np.arange(n), count)) for count in counts)
 
 
 def standard(n: int, diagonal: Diagonal) -> Scheme:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,13 @@ class Policy:
         plus_interval: mean number of steps between plus transitions (M).
         margin: a plus needs a rank below the lowest one so far plus this margin.
         restart: steps without a new lowest rank after which a campaign starts the walk anew (R).
+        then: how it goes on before that, from the lowest scheme that it has met; None when it does not.
     """
 
     plus_interval: int
     margin: int
     restart: int
+    then: Policy | None = None
 
 
 def portfolio(format: Format, symmetric: bool = False) -> list[Policy]:
@@ -35,14 +37,22 @@ def portfolio(format: Format, symmetric: bool = False) -> list[Policy]:
     stay at 49; so long rests do not pay.
     """
     if symmetric:
-        settings = [(10_000, 1, 60), (20_000, 2, 60), (10_000, 1, 30), (20_000, 1, 60)]
-    elif format.volume <= 40:
+        return _symmetric(format)
+    if format.volume <= 40:
         settings = [(10_000, 1, 20), (3_000, 1, 10), (1_000, 1, 10), (30_000, 2, 20)]
     elif format.volume <= 64:
         settings = [(1_000, 1, 5), (3_000, 1, 10), (300, 1, 5), (10_000, 1, 20)]
     else:
         settings = [(10_000, 2, 20), (3_000, 1, 10), (30_000, 2, 50), (100_000, 2, 100)]
     return [Policy(interval, margin, millions * 1_000_000) for interval, margin, millions in settings]
+
+
+def _symmetric(format: Format) -> list[Policy]:
+    """Few plus transitions while reductions come by themselves, many where a walk has got stuck at a low rank."""
+    many = [Policy(interval, margin, 5_000_000) for interval, margin in ((1_000, 2), (5_000, 2), (1_000, 1), (500, 2))]
+    if format.volume <= 64:
+        return many
+    return [Policy(few, 1, 12_000_000, replace(then, restart=8_000_000)) for then in many for few in (20_000, 40_000)]
 
 
 def choose(tally: NDArray[np.int64], rng: np.random.Generator) -> int:

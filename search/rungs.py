@@ -23,7 +23,7 @@ Worth = Callable[[Scheme], bool]
 STANDARD, OWN, EXTENDED, MERGED = range(4)
 
 # What a checkpoint keeps of a rung beside its pool and its walks.
-NUMBERS = ("owed", "restarts", "policy", "kind", "begun_at", "cleared", "by_policy", "by_kind", "spent")
+NUMBERS = ("owed", "restarts", "setting", "kind", "begun_at", "cleared", "by_policy", "by_kind", "spent")
 
 _POOL = 64
 # A lower rung rests once it has walked for nothing this many steps times the square of its volume, and this multiple
@@ -63,10 +63,11 @@ class Rung:
         goal: what they are for.
         policies: settings to choose from.
         symmetry: what the walks keep invariant, None for nothing.
+        starts: schemes from which symmetric walks start in place of the standard algorithm.
         walks: the walks; each belongs to one thread at a time.
         owed: [walks] int64. Steps left in the current round.
         restarts: [walks] int64. How often each walk was started anew.
-        policy, kind: [walks] int64. Policy of each walk, and where it started: STANDARD, OWN, ...
+        setting, kind: [walks] int64. Which policy each walk has, and where it started: STANDARD, OWN, ...
         begun_at: [walks] int64. Rank at which it started.
         cleared: [walks] int64. One more than the step of the latest low of a walk that may be walked on from.
         by_policy: [policies, 2] int64. Walks that reached the lowest rank on their own, and those that did not.
@@ -79,10 +80,11 @@ class Rung:
     goal: Goal
     policies: Sequence[Policy]
     symmetry: Symmetry | None = None
+    starts: Sequence[Scheme] = ()
     walks: list[Walk] = field(default_factory=list)
     owed: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     restarts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    policy: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    setting: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     kind: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     begun_at: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     cleared: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -109,11 +111,22 @@ class Rung:
         return reached or bool(spent - gained > max(_REST_STEPS * self.format.volume**2, _REST_FACTOR * gained))
 
     def standard(self, turn: int) -> Scheme:
-        """The standard algorithm; of a symmetric rung in a form that depends on whose turn it is."""
+        """The standard algorithm; on a symmetric rung what depends on whose turn it is, a given start or a diagonal."""
         if self.symmetry is None:
             return classical(self.format, self.goal.walked)
+        if self.starts:
+            return self.starts[turn % len(self.starts)]
         diagonals = self.symmetry.diagonals
         return standard(self.format.n, diagonals[turn % len(diagonals)])
+
+    def in_second_phase(self, index: int) -> bool:
+        """Whether a walk is in the second phase of its policy, as at every other start of one that has two."""
+        return self.policies[self.setting[index]].then is not None and self.restarts[index] % 2 == 1
+
+    def policy(self, index: int) -> Policy:
+        """How a walk moves now."""
+        policy = self.policies[self.setting[index]]
+        return policy.then if policy.then is not None and self.in_second_phase(index) else policy
 
     def begin(self, scheme: Scheme, seed: int) -> Walk:
         """A walk of the rung's kind."""

@@ -27,6 +27,9 @@ TARGETS = (
     ("3x3x4", "F2", 29, "flips", 15.0),
     ("2x4x4", "F2", 26, "flips", 15.0),
     ("4x4x4", "F2", 49, "flips", 10.0),
+    ("3x3x3", "F2", 23, "symmetric", 1.0),
+    ("4x4x4", "F2", 49, "symmetric", 10.0),
+    ("5x5x5", "F2", 93, "symmetric", 120.0),
     ("3x3x3", "ZT", 23, "flips", 5.0),
     ("2x2x2", "F2", 7, "mcts", 10.0),
     ("2x2x3", "F2", 11, "mcts", 10.0),
@@ -82,6 +85,7 @@ def _rows(format: Format | None, ring: str | None) -> Iterator[Row]:
     for name in RATE_FORMATS:
         if wanted(name, "F2"):
             yield flip_rate(Format.parse(name), "F2")
+            yield flip_rate(Format.parse(name), "F2", symmetric=True)
         if wanted(name, "ZT"):
             yield flip_rate(Format.parse(name), "ZT")
     for name, over, rank, method, budget in TARGETS:

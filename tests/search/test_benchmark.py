@@ -15,6 +15,12 @@ def test_a_rate_counts_flips_of_one_core(ring):
     assert 1e6 < row["lowest"] <= row["per_second_per_core"] <= row["highest"] < 1e9
 
 
+def test_orbit_flips_are_counted_by_their_own_engine():
+    row = flip_rate(Format(3, 3, 3), "F2", steps=200_000, repeats=3, symmetric=True)
+    assert (row["kind"], row["engine"], row["format"]) == ("rate", "symmetric numba", "3x3x3")
+    assert 1e6 < row["lowest"] <= row["per_second_per_core"] <= row["highest"] < 1e9
+
+
 def test_time_to_target_counts_hits_and_misses():
     row = time_to_target(Query(Format(2, 2, 2), "F2", 7, budget_s=5), range(1, 6))
     assert (row["kind"], row["seeds"], row["hits"], row["rank"]) == ("time_to_target", 5, 5, 7)

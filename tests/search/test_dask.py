@@ -18,7 +18,8 @@ from catalog.scheme import Format
 from catalog.store import Catalog
 from search import campaign, dask_executor
 from search.benchmark import executor_rates
-from search.campaign import Config, run
+from search.campaign import run
+from search.config import Config
 from search.events import Checkpoint, Done, Found, Notice, Progress
 from tests.search.dask_cluster import Cluster, kill
 from tests.subcubic.conftest import cli, home  # noqa: F401

@@ -13,7 +13,8 @@ from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import rotate
 from catalog.verify import is_exact
 from search.blocks import ARRAYS, Walk, advance, begin, lowest
-from search.campaign import Config, run
+from search.campaign import run
+from search.config import Config
 from search.counters import ACTIVE, BEST, BEST_AT, FLIPS, RANK, STEPS, STUCK
 from search.events import Checkpoint, Done, Found
 from search.orbits import Symmetry, decompose, expand, parse_diagonal, portfolio, standard
@@ -121,6 +122,22 @@ def test_steps_give_the_same_run_for_any_number_of_workers_and_resuming_continue
     for other in ends[1:]:
         assert ends[0].keys() == other.keys()
         assert [k for k in other if k != "seconds" and not np.array_equal(ends[0][k], other[k])] == []
+
+
+def test_given_starts_are_extended_and_restarted_from():
+    walk = begin(standard(3, ((0, 1, 2),)), 4, symmetric=True)
+    advance(walk, 1_000_000, 25, Policy(1_000, 2, 1))
+    start = lowest(walk)
+    assert start.rank == 25
+    symmetry = Symmetry(portfolio(4, 47))
+    config = Config(Format(4, 4, 4), "F2", 1, steps=4_000_000, seed=2, restart=20_000, symmetry=symmetry)
+    events = list(run(config, starts=[start]))
+    ranks = [event.rank for event in events if isinstance(event, Found)]
+    # 25 and the standard algorithm's 64 - 27 for the new slices; two cubes, so that all ranks are 2 modulo 3.
+    assert ranks[0] == 62 and ranks[-1] < 60 and all(rank % 3 == 2 for rank in ranks)
+    state = [event for event in events if isinstance(event, Checkpoint)][-1].state
+    assert state["0/restarts"].sum() > 0
+    assert all((int(state[f"0/{index}/counters"][RANK]) - 2) % 3 == 0 for index in range(8))
 
 
 def test_a_damaged_or_foreign_checkpoint_is_refused():

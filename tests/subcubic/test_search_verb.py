@@ -3,6 +3,7 @@ import json
 import pytest
 
 from catalog.store import Catalog
+from catalog.verify import is_exact
 
 KEYS = {
     "schema_version",
@@ -46,6 +47,39 @@ def test_with_steps_the_seed_decides_alone(cli, method):
     ]
     assert len({(run["rank"], run["id"], run["steps"]) for run in found}) == 1
     assert found[0]["rank"] == 11
+
+
+@pytest.mark.parametrize("ring", ["F2", "Z", "ZT", "Q"])
+@pytest.mark.parametrize(("format", "rank"), [("2x2x2", 7), ("3x3x3", 23)])
+def test_the_symmetric_walk_serves_every_ring_that_it_lifts_to(cli, ring, format, rank):
+    done = cli("search", format, "--method", "symmetric", "--ring", ring, "--budget", "30s", "--seed", 1, "--json")
+    assert done.code == 0, done.err
+    assert (done.json["rank"], done.json["ring"], done.json["method"]) == (rank, ring, "symmetric")
+    scheme = Catalog().get(done.json["id"]).scheme
+    assert is_exact(scheme) and (scheme.is_ternary or ring not in ("ZT",))
+
+
+def test_a_symmetric_search_depends_on_seed_and_diagonal_alone_and_resumes(cli):
+    def search(*options):
+        return cli("search", "4x4x4", "--ring", "F2", "--method", "symmetric", "--seed", 3, "--json", *options).json
+
+    whole = [search("--target", 46, "--steps", 2_000_000, "--workers", w) for w in (1, 2)]
+    assert len({(run["rank"], run["id"], run["steps"]) for run in whole}) == 1
+    # Three cubes: the rank stays a multiple of three.
+    diagonal = ("--diagonal", "1100,0010,0001", "--target", 46)
+    half = search(*diagonal, "--steps", 300_000)
+    on = cli("runs", "resume", half["run"], "--steps", 900_000, "--json").json
+    once = search(*diagonal, "--steps", 900_000)
+    assert (on["rank"], on["steps"]) == (once["rank"], once["steps"]) and on["rank"] % 3 == 0
+
+
+def test_a_symmetric_search_starts_from_a_symmetric_scheme_only(cli):
+    first = cli("search", "3x3x3", "--ring", "F2", "--method", "symmetric", "--seed", 1, "--json").json
+    again = cli("search", "3x3x3", "--ring", "F2", "--method", "symmetric", "--from", first["id"], "--json")
+    assert again.code == 0 and again.json["steps"] == 0
+    plain = cli("search", "3x3x3", "--ring", "F2", "--seed", 1, "--json").json
+    refused = cli("search", "3x3x3", "--ring", "F2", "--method", "symmetric", "--from", plain["id"])
+    assert refused.code == 2 and "not invariant under the cyclic shift" in refused.err.replace("\n", " ")
 
 
 def test_keep_gathers_distinct_schemes(cli):
@@ -92,6 +126,13 @@ def test_a_search_can_start_from_a_stored_scheme(cli):
         (["9x9x9", "--ring", "F2"], 2, "at most 64"),
         (["2x2x2", "--ring", "ZT", "--method", "mcts"], 2, "F2"),
         (["4x4x4", "--method", "mcts"], 2, "flips"),
+        (["2x2x3", "--method", "symmetric"], 2, "format 2x2x3 is not square"),
+        (["9x9x9", "--method", "symmetric"], 2, "at most 64"),
+        (["3x3x3", "--method", "symmetric", "--ring", "F3"], 2, "ask for ring Z"),
+        (["3x3x3", "--method", "symmetric", "--diagonal", "110,01"], 2, "'01' is not a vector of 3 digits"),
+        (["3x3x3", "--method", "symmetric", "--diagonal", ""], 2, "'' is not a vector of 3 digits"),
+        (["3x3x3", "--method", "symmetric", "--diagonal", "110,011"], 2, "index 2 in 2 of its terms"),
+        (["3x3x3", "--diagonal", "110,001"], 2, "the method flips has no diagonal"),
         (["2x2x2", "--seed", "-1"], 2, "--seed -1"),
         (["2x2x2", "--seed", str(1 << 64)], 2, "2^63"),
         (["2x2x2", "--from", "beef"], 1, "'beef'"),
