@@ -163,7 +163,7 @@ def test_a_worker_is_about_as_fast_as_a_thread(full):
 
 
 def test_a_cluster_of_its_own(cli):  # noqa: F811
-    options = ("search", "2x3x3", "--ring", "F2", "--target", 14, "--steps", 3_000_000, "--workers", 1, "--json")
+    options = ("search", "3x3x3", "--ring", "F2", "--target", 22, "--steps", 3_000_000, "--workers", 1, "--json")
     here, there = cli(*options), cli(*options, "--executor", "dask")
     assert there.code == here.code == 5 and there.json["flips"] == here.json["flips"]
     assert "1 workers of dask" in there.err
