@@ -114,10 +114,14 @@ class Dask:
         try:
             self.client = Client(self.cluster or address, timeout=_CONNECT_S, set_as_default=False)
         except OSError:
+            if self.cluster is not None:
+                self.cluster.close()
             raise ConnectionError(
-                f"no Dask scheduler answers at {address} within {_CONNECT_S:.0f} s; start one with `dask scheduler`"
+                f"no Dask scheduler answers at {address or 'this machine'} within {_CONNECT_S:.0f} s; start one with "
+                "`dask scheduler`"
             ) from None
-        self.names = (f"subcubic-{uuid.uuid4().hex}-{number}" for number in itertools.count())
+        run = uuid.uuid4().hex  # no other search on the same cluster has these names
+        self.names = (f"subcubic-{run}-{number}" for number in itertools.count())
         try:
             self.workers = self._first_workers()
             self._require_kin()
