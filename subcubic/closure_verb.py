@@ -17,7 +17,7 @@ from subcubic.output import note, print_json, table
 from subcubic.reference import parse_format, provenance
 
 if TYPE_CHECKING:
-    from search.closure import Leaf
+    from search.leaves import Leaf
     from search.ranks import Table
 
 # Stored schemes of one format and ring that take part, best first.
@@ -110,7 +110,7 @@ def _addable(text: str, max_size: int) -> Format:
 
 def _leaves(store: Catalog, rows: list[Row], ring: Ring, fetched: dict[str, Scheme]) -> Iterator[Leaf]:
     """The best stored schemes of every format and ring, as leaves over one ring."""
-    from search.closure import Leaf
+    from search.leaves import Leaf
 
     taken: dict[tuple[Format, Ring], int] = {}
     for row in sorted(rows, key=lambda row: row.merit):
