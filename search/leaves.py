@@ -10,8 +10,8 @@ from search.materialise import into
 from search.projection import project
 from search.recipes import Projected, Recipe, Stored
 
-# How often the projections of a leaf are projected again, and the largest leaf that is projected at all.
-_DEPTH, _PROJECTED_VOLUME = 3, 512
+# How often a leaf is projected, and the largest scheme that is.
+_DEPTH, _PROJECTED_VOLUME = 3, 216
 _AXES: tuple[Axis, ...] = ("m", "k", "n")
 
 

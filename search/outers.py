@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,27 +47,24 @@ class Cutting:
         return self.recipe.format, *(cut.needs.tobytes() for cut in self.cuts)
 
 
-T = TypeVar("T", Fusing, Cutting)
-
-
 def fusing(leaves: Sequence[Leaf], size: int, ternary: bool) -> list[Fusing]:
     """The outer schemes of fused products, of each format those of least rank."""
-    found: dict[Hashable, Fusing] = {}
-    for leaf in _eligible(leaves, size):
-        assert leaf.scheme is not None
-        outer = Fusing(leaf.recipe, Buds(leaf.scheme, ternary))
-        found.setdefault(outer.signature, outer)
-    return _few(list(found.values()))
+    shelf = _Shelf()
+    for recipe, scheme in _eligible(leaves, size):
+        if shelf.has_room(recipe.format):
+            outer = Fusing(recipe, Buds(scheme, ternary))
+            shelf.put(recipe.format, outer.signature, outer)
+    return shelf.all()
 
 
 def cutting(leaves: Sequence[Leaf], size: int) -> list[Cutting]:
     """The outer schemes of uneven products, of each format those of least rank and then of fewest non-zeros."""
-    found: dict[Hashable, Cutting] = {}
-    for leaf in sorted(_eligible(leaves, size), key=lambda leaf: (leaf.recipe.rank, _weight(leaf.scheme))):
-        assert leaf.scheme is not None
-        outer = Cutting(leaf.recipe, leaf.scheme, [uneven.splits(leaf.scheme, d, size) for d in range(3)])
-        found.setdefault(outer.signature, outer)
-    return _few(list(found.values()))
+    shelf = _Shelf()
+    for recipe, scheme in sorted(_eligible(leaves, size), key=lambda pair: (pair[0].rank, _weight(pair[1]))):
+        if shelf.has_room(recipe.format):
+            outer = Cutting(recipe, scheme, [uneven.splits(scheme, d, size) for d in range(3)])
+            shelf.put(recipe.format, outer.signature, outer)
+    return shelf.all()
 
 
 def fuse(table: Table, outer: Fusing, lines: fused_ranks.Lines) -> bool:
@@ -98,26 +94,31 @@ def inner_ranks(table: Table, format: Format) -> NDArray[np.int64]:
     return table.ranks[tuple(slice(-(-size // extent) + 1) for extent in format)]
 
 
-def _eligible(leaves: Sequence[Leaf], size: int) -> list[Leaf]:
+class _Shelf:
+    """A few outer schemes of every format, in any order of its sizes, no two of one signature."""
+
+    def __init__(self) -> None:
+        self._held: dict[Format, dict[Hashable, Any]] = {}
+
+    def has_room(self, format: Format) -> bool:
+        most = min(_MOST, max(_LEAST, _EFFORT // format.volume))
+        return len(self._held.setdefault(format.sorted, {})) < most
+
+    def put(self, format: Format, signature: Hashable, outer: Any) -> None:
+        self._held[format.sorted].setdefault(signature, outer)
+
+    def all(self) -> list[Any]:
+        return [outer for format in sorted(self._held) for outer in self._held[format].values()]
+
+
+def _eligible(leaves: Sequence[Leaf], size: int) -> list[tuple[Recipe, Scheme]]:
     chosen = []
     for leaf in sorted(leaves, key=lambda leaf: leaf.recipe.rank):
         format = leaf.recipe.format
-        if leaf.scheme is not None and format.volume <= _VOLUME and max(format) <= size and 2 <= min(format):
-            chosen.append(leaf)
+        if leaf.scheme is not None and format.volume <= _VOLUME and max(format) <= size and min(format) >= 2:
+            chosen.append((leaf.recipe, leaf.scheme))
     return chosen
 
 
-def _few(outers: list[T]) -> list[T]:
-    """Of every format, in any order of its sizes, the first few."""
-    taken: Counter[Format] = Counter()
-    chosen = []
-    for outer in outers:
-        format = outer.recipe.format.sorted
-        taken[format] += 1
-        if taken[format] <= min(_MOST, max(_LEAST, _EFFORT // format.volume)):
-            chosen.append(outer)
-    return chosen
-
-
-def _weight(scheme: Scheme | None) -> int:
-    return 0 if scheme is None else sum(int(np.count_nonzero(factor)) for factor in scheme.factors)
+def _weight(scheme: Scheme) -> int:
+    return sum(int(np.count_nonzero(factor)) for factor in scheme.factors)

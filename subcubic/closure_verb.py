@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # Stored schemes of one format and ring that take part, best first.
 _TAKEN = 8
 _LARGEST = 16
+# What the provenance of composed schemes says.
+METHOD = "closure"
 _SOURCES = {
     "F2": (Ring.F2, Ring.Z, Ring.Q),
     "F3": (Ring.F3, Ring.Z, Ring.Q),
@@ -61,8 +63,8 @@ def closure(
     wanted = [_addable(text, max_size) for text in add or [] if text != "all"]
     store = writable_catalog(catalog) if add else existing_catalog(catalog)
     rows = [row for row in store.rows() if row.ring in _SOURCES[over] and (row.ternary or over != "ZT")]
-    fetched: dict[str, Scheme] = {}
-    leaves = list(_leaves(store, rows, scheme_ring(over), fetched))
+    schemes = _Schemes(store)
+    leaves = list(_leaves(rows, scheme_ring(over), schemes))
     start = time.perf_counter()
     ranks = close(leaves, max_size, ternary=over == "ZT")
     seconds = time.perf_counter() - start
@@ -71,7 +73,7 @@ def closure(
     if "all" in (add or []):
         least = {f: stored.get(f, f.volume) for f in ranks.formats() if max(f) <= up_to}
         wanted += [format for format, rank in least.items() if ranks.rank(format) < rank and format not in wanted]
-    added = [_add(store, ranks, format, scheme_ring(over), fetched) for format in wanted]
+    added = [_add(store, ranks, format, scheme_ring(over), schemes) for format in wanted]
     summary = _summary(lines)
     if better_only:
         lines = [line for line in lines if line["mark"] in ("=", "<")]
@@ -108,9 +110,22 @@ def _addable(text: str, max_size: int) -> Format:
     return format
 
 
-def _leaves(store: Catalog, rows: list[Row], ring: Ring, fetched: dict[str, Scheme]) -> Iterator[Leaf]:
+class _Schemes(dict[str, Scheme]):
+    """Schemes of the catalog by id, read when they are asked for."""
+
+    def __init__(self, store: Catalog) -> None:
+        super().__init__()
+        self._store = store
+
+    def __missing__(self, identity: str) -> Scheme:
+        self[identity] = self._store.get(identity).scheme
+        return self[identity]
+
+
+def _leaves(rows: list[Row], ring: Ring, schemes: _Schemes) -> Iterator[Leaf]:
     """The best stored schemes of every format and ring, as leaves over one ring."""
     from search.leaves import Leaf
+    from search.recipes import Stored
 
     taken: dict[tuple[Format, Ring], int] = {}
     for row in sorted(rows, key=lambda row: row.merit):
@@ -118,10 +133,12 @@ def _leaves(store: Catalog, rows: list[Row], ring: Ring, fetched: dict[str, Sche
         taken[key] = taken.get(key, 0) + 1
         if taken[key] > _TAKEN:
             continue
-        fetched[row.id] = store.get(row.id).scheme
+        # What composition made adds its rank alone: its parts are leaves themselves.
+        if row.method == METHOD and (ring.modulus == 0 or row.ring is not Ring.Q):
+            yield Leaf(Stored(row.format, row.rank, row.id))
         # A denominator need not be invertible modulo the characteristic.
-        if ring.modulus == 0 or fetched[row.id].denominator % ring.modulus:
-            yield Leaf.stored(row.id, fetched[row.id], ring)
+        elif ring.modulus == 0 or schemes[row.id].denominator % ring.modulus:
+            yield Leaf.stored(row.id, schemes[row.id], ring)
 
 
 def _stored_ranks(leaves: list[Leaf]) -> dict[Format, int]:
@@ -172,16 +189,16 @@ def _sentence(summary: dict[str, Any], over: str, leaves: int) -> str:
     return f"{text}; below every published scheme of their own format: {', '.join(names)}" if names else text
 
 
-def _add(store: Catalog, ranks: Table, format: Format, ring: Ring, fetched: dict[str, Scheme]) -> dict[str, Any]:
+def _add(store: Catalog, ranks: Table, format: Format, ring: Ring, schemes: _Schemes) -> dict[str, Any]:
     """Make, prove and store the scheme of a format."""
     from search.materialise import materialise
     from search.recipes import describe, leaf_ids, lineage
 
     start = time.perf_counter()
     recipe = ranks.recipe(format)
-    scheme = materialise(recipe, ring, fetched.__getitem__)
+    scheme = materialise(recipe, ring, schemes.__getitem__)
     made = provenance(
-        "closure", parents=leaf_ids(recipe), options={"recipe": describe(recipe), "lineage": lineage(recipe)}
+        METHOD, parents=leaf_ids(recipe), options={"recipe": describe(recipe), "lineage": lineage(recipe)}
     )
     added = store.add(scheme, made)
     note(f"{format}: rank {scheme.rank}, {describe(recipe)}")
