@@ -42,7 +42,8 @@ def closure(
         list[str] | None,
         typer.Option(
             metavar="FORMAT",
-            help="Make, prove and store the scheme of this format, or of all formats that it improves; repeatable.",
+            help="Make, prove and store the scheme of this format, or with `all` of every format where the catalog gains; "
+            "repeatable.",
         ),
     ] = None,
     up_to: Annotated[int, typer.Option(help="Largest size that `--add all` makes.")] = 8,
@@ -61,7 +62,7 @@ def closure(
         raise UsageError(f"--up-to {up_to} must lie in 2..{_LARGEST}")
     over = ring_named(ring) if ring else "Z"
     wanted = [_addable(text, max_size) for text in add or [] if text != "all"]
-    store = writable_catalog(catalog) if add else existing_catalog(catalog)
+    store = existing_catalog(catalog)
     rows = [row for row in store.rows() if row.ring in _SOURCES[over] and (row.ternary or over != "ZT")]
     schemes = _Schemes(store)
     leaves = list(_leaves(rows, scheme_ring(over), schemes))
@@ -69,12 +70,12 @@ def closure(
     ranks = close(leaves, max_size, ternary=over == "ZT")
     seconds = time.perf_counter() - start
     stored = _stored_ranks(leaves)
-    lines = [_line(ranks, format, over, stored) for format in ranks.formats()]
+    lines = [table_line(ranks, format, over, stored) for format in ranks.formats()]
     if "all" in (add or []):
         least = {f: stored.get(f, f.volume) for f in ranks.formats() if max(f) <= up_to}
         wanted += [format for format, rank in least.items() if ranks.rank(format) < rank and format not in wanted]
-    added = [_add(store, ranks, format, scheme_ring(over), schemes) for format in wanted]
-    summary = _summary(lines)
+    added = [_add(writable_catalog(catalog), ranks, format, scheme_ring(over), schemes) for format in wanted]
+    summary = totals(lines)
     if better_only:
         lines = [line for line in lines if line["mark"] in ("=", "<")]
     if json_output:
@@ -149,8 +150,8 @@ def _stored_ranks(leaves: list[Leaf]) -> dict[Format, int]:
     return ranks
 
 
-def _line(ranks: Table, format: Format, over: str, stored: dict[Format, int]) -> dict[str, Any]:
-    """A cell of the table as scripts read it."""
+def table_line(ranks: Table, format: Format, over: str, stored: dict[Format, int]) -> dict[str, Any]:
+    """A format of the table as scripts read it; ``stored`` has the least stored rank per format."""
     from search.recipes import describe, leaf_ids
 
     rank, recipe = ranks.rank(format), ranks.recipe(format)
@@ -170,7 +171,8 @@ def _line(ranks: Table, format: Format, over: str, stored: dict[Format, int]) ->
     }
 
 
-def _summary(lines: list[dict[str, Any]]) -> dict[str, Any]:
+def totals(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """How many formats reach the best known rank, and which do so below every published scheme of their own."""
     reached = [line for line in lines if line["mark"] in ("=", "<")]
     return {
         "formats": len(lines),

@@ -5,6 +5,9 @@ from catalog.provenance import Provenance
 from catalog.scheme import Format, Ring
 from catalog.store import Catalog
 from catalog.transform import extend
+from search.closure import close
+from subcubic.closure_verb import table_line, totals
+from tests.search.test_closure import CONCATENATED, published
 
 LINE = {
     "format",
@@ -47,6 +50,14 @@ def test_the_table_marks_what_reaches_the_best_known_rank(cli, stocked):
     equal = sum(line["mark"] == "=" for line in table.values())
     assert document["summary"] == {"formats": 10, "equal": equal, "beat": 0, "unpublished": []}
     assert document["added"] == []
+
+
+def test_formats_without_an_equal_published_scheme_are_named():
+    """Ranks of published ternary schemes as hypothetical leaves: concatenation beats them in five formats."""
+    ranks = close(published(Ring.Z, True, 16**3), ternary=True)
+    every = [table_line(ranks, format, "ZT", {}) for format in ranks.formats()]
+    summary = totals(every)
+    assert summary == {"formats": 680, "equal": 680, "beat": 0, "unpublished": list(CONCATENATED)}
 
 
 def test_text_lists_formats_and_sums_up(cli, stocked):
