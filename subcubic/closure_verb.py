@@ -42,7 +42,7 @@ def closure(
         list[str] | None,
         typer.Option(
             metavar="FORMAT",
-            help="Make, prove and store the scheme of this format, or with `all` of every format where the catalog gains; "
+            help="Make, prove and store the scheme of this format, or with `all` of all that the catalog gains by; "
             "repeatable.",
         ),
     ] = None,
