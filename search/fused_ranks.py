@@ -75,6 +75,8 @@ def cheapest(
 
 
 def _cut(group: Group, first: NDArray[np.int64]) -> list[Group]:
+    if first[len(group.terms)] == len(group.terms):
+        return [group]
     pieces, terms = [], group.terms
     while terms:
         taken = int(first[len(terms)])

@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.known import classical, strassen, winograd
-from catalog.scheme import Format, Ring
+from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import concatenate, kron, orient
 from catalog.verify import is_exact
+from search.disjoint import apart
 from search.fused_ranks import cheapest, line_costs
 from search.fusion import Buds, Group, fuse
 from search.uneven import cheapest as cheapest_uneven
@@ -64,9 +65,33 @@ def test_ternary_groups_leave_the_coefficients_ternary(scheme, inner):
         members: dict[int, list[int]] = {}
         for term, label in enumerate(buds.labels[mode].tolist()):
             members.setdefault(label, []).append(term)
-        groups = [Group(mode, tuple(terms)) for terms in members.values()]
+        groups = buds.grouped(range(scheme.rank), [mode] * scheme.rank)
+        assert {group.terms for group in groups} == {tuple(terms) for terms in members.values()}
         fused = fuse(scheme, inner, groups, parts_for(groups, inner, Ring.Z))
         assert fused.is_ternary and is_exact(fused)
+
+
+@pytest.mark.parametrize("mode", range(3))
+def test_a_pair_is_untangled_by_a_change_of_basis(mode):
+    """Two terms a(x)(b1+b2)(x)c1 + a(x)b2(x)(c2-c1) overlap; after the change of basis they do not."""
+    outer = classical(Format(2, 2, 2))
+    buds = Buds(outer, ternary=True)
+    i, j = np.flatnonzero(buds.labels[mode] == buds.labels[mode, 0])[:2]
+    factors = [factor.copy() for factor in outer.factors]
+    first, second = (factors[m] for m in range(3) if m != mode)
+    first[:, i] += first[:, j]
+    second[:, j] -= second[:, i]
+    factors[mode][:, j] *= -1
+    first[:, j] *= -1
+    flipped = Scheme(outer.format, Ring.Z, *factors)
+    assert is_exact(flipped) and not apart(first[:, [i, j]])
+    again = Buds(flipped, ternary=True)
+    assert again.labels[mode, i] == again.labels[mode, j]
+    groups = again.grouped(range(8), [mode] * 8)
+    assert any(group.mix is not None and group.terms == (i, j) for group in groups)
+    inner = Format(2, 2, 2)
+    fused = fuse(flipped, inner, groups, parts_for(groups, inner, Ring.Z))
+    assert fused.is_ternary and is_exact(fused)
 
 
 def test_singles_are_the_kronecker_product():
