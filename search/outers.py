@@ -16,8 +16,10 @@ from search.leaves import Leaf
 from search.ranks import Step, Table
 from search.recipes import Recipe
 
-# Schemes up to this volume are outer ones: per format as many as the volume goes into the effort, within limits.
-_VOLUME, _EFFORT, _MOST, _LEAST = 216, 400, 12, 2
+# Schemes up to this volume are outer ones. Fused products cost little to try, so that many outer schemes of a format
+# take part; of uneven products as many as the volume goes into the effort, within limits.
+_VOLUME, _FUSING = 216, 64
+_EFFORT, _MOST, _LEAST = 400, 12, 2
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def fusing(leaves: Sequence[Leaf], size: int, ternary: bool) -> list[Fusing]:
     """The outer schemes of fused products, of each format those of least rank."""
     shelf = _Shelf()
     for recipe, scheme in _eligible(leaves, size):
-        if shelf.has_room(recipe.format):
+        if shelf.count(recipe.format) < _FUSING:
             outer = Fusing(recipe, Buds(scheme, ternary))
             shelf.put(recipe.format, outer.signature, outer)
     return shelf.all()
@@ -61,7 +63,7 @@ def cutting(leaves: Sequence[Leaf], size: int) -> list[Cutting]:
     """The outer schemes of uneven products, of each format those of least rank and then of fewest non-zeros."""
     shelf = _Shelf()
     for recipe, scheme in sorted(_eligible(leaves, size), key=lambda pair: (pair[0].rank, _weight(pair[1]))):
-        if shelf.has_room(recipe.format):
+        if shelf.count(recipe.format) < min(_MOST, max(_LEAST, _EFFORT // recipe.format.volume)):
             outer = Cutting(recipe, scheme, [uneven.splits(scheme, d, size) for d in range(3)])
             shelf.put(recipe.format, outer.signature, outer)
     return shelf.all()
@@ -100,9 +102,8 @@ class _Shelf:
     def __init__(self) -> None:
         self._held: dict[Format, dict[Hashable, Any]] = {}
 
-    def has_room(self, format: Format) -> bool:
-        most = min(_MOST, max(_LEAST, _EFFORT // format.volume))
-        return len(self._held.setdefault(format.sorted, {})) < most
+    def count(self, format: Format) -> int:
+        return len(self._held.setdefault(format.sorted, {}))
 
     def put(self, format: Format, signature: Hashable, outer: Any) -> None:
         self._held[format.sorted].setdefault(signature, outer)

@@ -12,7 +12,16 @@ from catalog.bounds import best_known_source
 from catalog.scheme import Format, Ring, Scheme
 from catalog.store import Catalog, Row
 from subcubic.errors import UsageError, guarded
-from subcubic.options import CatalogPath, Json, RingOption, existing_catalog, ring_named, scheme_ring, writable_catalog
+from subcubic.options import (
+    CatalogPath,
+    Json,
+    RingOption,
+    at_least,
+    existing_catalog,
+    ring_named,
+    scheme_ring,
+    writable_catalog,
+)
 from subcubic.output import note, print_json, table
 from subcubic.reference import parse_format, provenance
 
@@ -20,8 +29,6 @@ if TYPE_CHECKING:
     from search.leaves import Leaf
     from search.ranks import Table
 
-# Stored schemes of one format and ring that take part, best first.
-_TAKEN = 8
 _LARGEST = 16
 # What the provenance of composed schemes says.
 METHOD = "closure"
@@ -47,6 +54,7 @@ def closure(
         ),
     ] = None,
     up_to: Annotated[int, typer.Option(help="Largest size that `--add all` makes.")] = 8,
+    pool: Annotated[int, typer.Option(help="Stored schemes of each format and ring that take part, best first.")] = 8,
     better_only: Annotated[
         bool, typer.Option("--better-only", help="List only formats that equal or beat the best known rank.")
     ] = False,
@@ -60,12 +68,13 @@ def closure(
         raise UsageError(f"--max {max_size} must lie in 2..{_LARGEST}")
     if not 2 <= up_to <= _LARGEST:
         raise UsageError(f"--up-to {up_to} must lie in 2..{_LARGEST}")
+    at_least(1, "pool", pool)
     over = ring_named(ring) if ring else "Z"
     wanted = [_addable(text, max_size) for text in add or [] if text != "all"]
     store = existing_catalog(catalog)
     rows = [row for row in store.rows() if row.ring in _SOURCES[over] and (row.ternary or over != "ZT")]
     schemes = _Schemes(store)
-    leaves = list(_leaves(rows, scheme_ring(over), schemes))
+    leaves = list(_leaves(rows, scheme_ring(over), schemes, pool))
     start = time.perf_counter()
     ranks = close(leaves, max_size, ternary=over == "ZT")
     seconds = time.perf_counter() - start
@@ -123,7 +132,7 @@ class _Schemes(dict[str, Scheme]):
         return self[identity]
 
 
-def _leaves(rows: list[Row], ring: Ring, schemes: _Schemes) -> Iterator[Leaf]:
+def _leaves(rows: list[Row], ring: Ring, schemes: _Schemes, pool: int) -> Iterator[Leaf]:
     """The best stored schemes of every format and ring, as leaves over one ring."""
     from search.leaves import Leaf
     from search.recipes import Stored
@@ -132,7 +141,7 @@ def _leaves(rows: list[Row], ring: Ring, schemes: _Schemes) -> Iterator[Leaf]:
     for row in sorted(rows, key=lambda row: row.merit):
         key = row.format.sorted, row.ring
         taken[key] = taken.get(key, 0) + 1
-        if taken[key] > _TAKEN:
+        if taken[key] > pool:
             continue
         # What composition made adds its rank alone: its parts are leaves themselves.
         if row.method == METHOD and (ring.modulus == 0 or row.ring is not Ring.Q):

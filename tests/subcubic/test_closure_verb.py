@@ -88,6 +88,12 @@ def test_added_schemes_are_exact_and_keep_their_lineage(cli, stocked):
     assert "duplicate" in again.out
 
 
+def test_a_pool_of_one_leaves_the_others_out(cli, stocked):
+    Catalog().add(strassen(), Provenance("test"))
+    counts = [cli("catalog", "closure", "--max", 4, "--pool", n, "--json").json["leaves"] for n in (1, 2)]
+    assert counts == [2, 3]
+
+
 def test_add_all_stores_every_improvement_and_then_nothing(cli, stocked):
     done = cli("catalog", "closure", "--max", 4, "--add", "all", "--up-to", 3, "--json")
     formats = [row["format"] for row in done.json["added"]]
@@ -114,6 +120,7 @@ def test_a_scheme_over_z_serves_other_rings(cli, stocked):
         (("--max", 1), "--max 1 must lie in 2..16"),
         (("--max", 17), "--max 17 must lie in 2..16"),
         (("--up-to", 99), "--up-to 99 must lie in 2..16"),
+        (("--pool", 0), "--pool 0 must be at least 1"),
         (("--ring", "R"), "unknown ring 'R'"),
         (("--add", "2x2"), "not of the form MxKxN"),
         (("--max", 4, "--add", "2x2x5"), "cannot add 2x2x5: its sizes must lie in 2..4"),
