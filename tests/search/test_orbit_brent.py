@@ -10,13 +10,14 @@ from catalog.known import classical, strassen
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import reduce_mod
 from catalog.verify import is_exact
-from search.blocks import Policy, advance, begin, lowest
+from search.blocks import advance, begin, lowest
 from search.brent import Brent
 from search.gf2 import pack
 from search.hensel import prepare
 from search.lifting import lift
 from search.orbit_brent import OrbitBrent
 from search.orbits import standard
+from search.policies import Policy
 from tests.fuzzing import examples
 from tests.search.test_walk_symmetric import diagonals, invariant
 

@@ -16,7 +16,7 @@ import pytest
 from catalog.canonical import digest
 from catalog.scheme import Format
 from catalog.store import Catalog
-from search import campaign, dask_executor
+from search import campaign, config, dask_executor
 from search.benchmark import executor_rates
 from search.campaign import run
 from search.config import Config
@@ -171,7 +171,7 @@ def test_a_cluster_of_its_own(cli):
 
 def test_a_lost_scheduler_is_one_sentence_and_the_run_goes_on(full, cli, home, monkeypatch):
     monkeypatch.setattr(dask_executor, "_CONNECT_S", 1.0)
-    monkeypatch.setattr(campaign.Config, "checkpoint_s", 0.1)
+    monkeypatch.setattr(config.Config, "checkpoint_s", 0.1)
     options = ("search", "3x3x4", "--ring", "F2", "--target", 28, "--seed", 1, "--json")
 
     def kill_in_mid_search():
