@@ -156,7 +156,8 @@ def advance(walk: Walk, steps: int, target: int, policy: Policy) -> None:
     elif walk.ring is Ring.F2:
         from search.walk_f2 import walk_f2
 
-        walk_f2(walk.value, *tail, steps, target, policy.plus_interval, policy.margin)
+        split = round(256 * policy.split)
+        walk_f2(walk.value, *tail, steps, target, policy.plus_interval, policy.margin, split, int(policy.reduce))
     else:
         from search.walk_zt import walk_zt
 

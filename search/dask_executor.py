@@ -63,7 +63,7 @@ def unpack(parcel: Parcel) -> Walk:
     return Walk(Format(*parcel.format), Ring(parcel.ring), **arrays, symmetric=parcel.symmetric)
 
 
-def block(sources: str, parcel: Parcel, steps: int, target: int, policy: tuple[int, int, int]) -> Parcel:
+def block(sources: str, parcel: Parcel, steps: int, target: int, policy: tuple[Any, ...]) -> Parcel:
     """What a worker does: a pure function.
 
     Raises:
@@ -158,7 +158,7 @@ class Dask:
             done: Future[Walk] = Future()
             done.set_result(walk)
             return done
-        facts = (policy.plus_interval, policy.margin, policy.restart)
+        facts = (policy.plus_interval, policy.margin, policy.restart, policy.split, policy.reduce)
         arguments = (state_of_sources(), pack(walk), steps, target, facts)
 
         def send() -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -61,7 +62,7 @@ def build(
     goal: Goal,
     seed: int,
     walkers: int,
-    given: dict[str, int],
+    given: dict[str, Any],
     starts: Sequence[Scheme],
     climb: bool,
     symmetry: Symmetry | None = None,

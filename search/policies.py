@@ -21,12 +21,16 @@ class Policy:
         plus_interval: mean number of steps between plus transitions (M).
         margin: a plus needs a rank below the lowest one so far plus this margin.
         restart: steps without a new lowest rank after which a campaign starts the walk anew (R).
+        split: share of plus transitions that are splits instead (see ``search.rare_f2``), over F2.
+        reduce: whether full reductions are looked for before each plus, over F2.
         then: how it goes on before that, from the lowest scheme that it has met; None when it does not.
     """
 
     plus_interval: int
     margin: int
     restart: int
+    split: float = 0.0
+    reduce: bool = True
     then: Policy | None = None
 
 
@@ -52,7 +56,9 @@ def _symmetric(format: Format) -> list[Policy]:
     many = [Policy(interval, margin, 5_000_000) for interval, margin in ((1_000, 2), (5_000, 2), (1_000, 1), (500, 2))]
     if format.volume <= 64:
         return many
-    return [Policy(few, 1, 12_000_000, replace(then, restart=8_000_000)) for then in many for few in (20_000, 40_000)]
+    return [
+        Policy(few, 1, 12_000_000, then=replace(then, restart=8_000_000)) for then in many for few in (20_000, 40_000)
+    ]
 
 
 def choose(tally: NDArray[np.int64], rng: np.random.Generator) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 U0, U1, U2, U3, U4 = (np.uint64(i) for i in range(5))
-U7, U13, U17, U32, U64 = (np.uint64(i) for i in (7, 13, 17, 32, 64))
+U7, U13, U17, U32, U56, U64 = (np.uint64(i) for i in (7, 13, 17, 32, 56, 64))
 NONE = np.uint32(0xFFFFFFFF)
 HASH = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing
 TURN = np.uint64(0xC2B2AE3D27D4EB4F)  # spreads the signs before they are hashed with the values

@@ -17,11 +17,12 @@ import numpy as np
 
 from search.compiled import kernel
 from search.counters import ACTIVE, BEST, BEST_AT, FLIPS, PLUS_LEFT, RANK, STEPS, STUCK
-from search.unsigned import HASH, NONE, STAR, U0, U1, U2, U3, U4, U7, U13, U17, U32, U64
+from search.rare_f2 import reduce_f2, split_f2
+from search.unsigned import HASH, NONE, STAR, U0, U1, U2, U3, U4, U7, U13, U17, U32, U56, U64
 
 
 @kernel
-def walk_f2(value, links, active, place, best, counters, rng, budget, target, plus_interval, margin):
+def walk_f2(value, links, active, place, best, counters, rng, budget, target, plus_interval, margin, split, reduce):
     """Continue a walk for at most ``budget`` steps; stop at once when its rank falls to ``target``.
 
     Two calls of N steps walk exactly as one call of 2N steps does. Only ``best`` may differ, another scheme of the same
@@ -39,6 +40,8 @@ def walk_f2(value, links, active, place, best, counters, rng, budget, target, pl
         target: rank at which to stop.
         plus_interval: mean number of steps between plus transitions; each is uniform in 1/2..3/2 of it.
         margin: a plus needs a rank below the lowest one plus this margin.
+        split: how many of 256 plus transitions are splits instead.
+        reduce: whether full reductions are looked for before each plus, 0 or 1.
     """
     slots = np.uint64(active.size)
     buckets = np.uint64((value.size - active.size) // 3)
@@ -198,12 +201,28 @@ def walk_f2(value, links, active, place, best, counters, rng, budget, target, pl
                 best[part] = value[part]
         if steps >= budget or np.int64(rank) <= target:
             break
+        if reduce:
+            fewer = reduce_f2(value, links, active, alive, rank)
+            if fewer < rank:
+                rank = fewer
+                dirty = True
+                continue
         # Plus: a b c + a' b' c' = (a + a') b c + a' b' (c' - c) + a' (b' - b) c in a random order of the modes, for
         # two rows that differ in every mode. Where no flip is left it may exceed the margin, else the walk has ended.
         limit = counters[BEST] + margin + (0 if alive > U0 else 2)
         stuck = alive == U0
+        splits = False
         if np.int64(rank) < limit and U4 * rank < slots:
-            for _trial in range(64):
+            if split:
+                x ^= x << U13
+                x ^= x >> U7
+                x ^= x << U17
+                splits = bool(alive > U0 and (x * STAR) >> U56 < np.uint64(split))
+            if splits:
+                more, x = split_f2(value, links, active, alive, rank, x)
+                dirty = more > rank
+                rank = more
+            for _trial in range(0 if splits else 64):
                 x ^= x << U13
                 x ^= x >> U7
                 x ^= x << U17
