@@ -125,7 +125,9 @@ def _symmetric_policy(format: Format, index: int) -> Policy:
     many = [(1_000, 2), (5_000, 2), (1_000, 1), (500, 2)][index // 2 % 4]
     if format.volume <= 64:
         return Policy(*many, 5_000_000)
-    return Policy((20_000, 40_000)[index % 2], 1, 12_000_000, then=Policy(*many, 8_000_000))
+    # 5x5x5 gains within some 10 million steps or not at all, 6x6x6 still does after 100 million.
+    longer = max(1, format.volume**3 // 125**3)
+    return Policy((20_000, 40_000)[index % 2], 1, 12_000_000 * longer, then=Policy(*many, 8_000_000 * longer))
 
 
 def build(
