@@ -13,14 +13,16 @@ from typing import Any, Literal
 from catalog.known import classical
 from catalog.scheme import Format, Ring
 from catalog.verify import is_exact
-from search.blocks import Policy, advance, begin, compile_kernel
-from search.campaign import Config, run
+from search.blocks import advance, begin, compile_kernel
+from search.campaign import run
+from search.config import Config
 from search.counters import FLIPS
 from search.events import Done, Found
 from search.executors import cores
 from search.find import Query, find
 from search.lifting import lift
 from search.orbits import portfolio, standard
+from search.policies import Policy
 
 Row = dict[str, Any]
 

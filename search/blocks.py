@@ -12,6 +12,7 @@ from catalog.known import classical
 from catalog.scheme import Format, Ring, Scheme
 from search.counters import ACTIVE, BEST, COUNTERS, PLUS_LEFT, RANK
 from search.orbits import decompose, expand
+from search.policies import Policy
 
 MASK_BITS = 64
 # Rows beyond the rank of the start: a walk may climb by its margin, plus two where no flip is left.
@@ -77,23 +78,6 @@ class Walk:
 
 
 ARRAYS = ("value", "sign", "links", "active", "place", "best", "counters", "rng")
-
-
-@dataclass(frozen=True)
-class Policy:
-    """How a walk moves.
-
-    Attributes:
-        plus_interval: mean number of steps between plus transitions (M).
-        margin: a plus needs a rank below the lowest one so far plus this margin.
-        restart: steps without a new lowest rank after which a campaign starts the walk anew (R).
-        then: how it goes on before that, from the lowest scheme that it has met; None when it does not.
-    """
-
-    plus_interval: int
-    margin: int
-    restart: int
-    then: Policy | None = None
 
 
 def require_walkable(format: Format) -> None:

@@ -9,89 +9,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
 from catalog.scheme import Format, Ring, Scheme
-from catalog.transform import reduce_mod
+from catalog.transform import orient, reduce_mod
 from catalog.verify import require_exact
 from search import checkpoint, executors, ladder
-from search.blocks import Policy, Walk, lowest, require_walkable
-from search.counters import BEST, FLIPS, STEPS, STUCK
+from search.blocks import Walk, lowest
+from search.config import Config
+from search.counters import BEST, FLIPS, RANK, STEPS, STUCK
 from search.events import Checkpoint, Done, Event, Found, Notice, Progress, Started
-from search.orbits import Symmetry, require_square
+from search.lifting import liftable
+from search.meta import AXES, project_best
+from search.rungs import Goal, Rung
 
 # Rounds double from the first to the last length, steps per walk: small formats end in milliseconds, and a block of
 # a large one takes about a fifth of a second.
 _FIRST_BLOCK, _LAST_BLOCK = 1_000, 4_096_000
-
-
-@dataclass(frozen=True)
-class Config:
-    """What to look for and how long.
-
-    Attributes:
-        format: the sizes; every matrix has at most 64 blocks.
-        ring: "F2", or "ZT" for Z with coefficients in {-1, 0, 1}.
-        target: rank at which the campaign ends.
-        steps: steps of all walks together before it ends, counted from the start of the campaign; None for no limit.
-        budget_s: seconds before it ends, counted likewise and without compiling; None for no limit.
-        seed: of every random choice.
-        workers: threads, or processes of a Dask cluster on this machine; None for one per core.
-        executor: "local", "dask" or "dask=tcp://HOST:PORT", see ``search.executors``.
-        walkers: walks on this format. Rounds end together: four walks or more per worker keep all of them busy.
-        plus_interval, margin, restart: see ``search.blocks.Policy``; None for a portfolio that suits the format.
-        climb: whether to search smaller formats as well and extend what is found there.
-        symmetry: to walk on orbits of the cyclic shift (see ``search.walk_symmetric``), square formats over F2 only;
-            then no smaller format is searched.
-        checkpoint_s: seconds between checkpoints.
-        extras: how many other distinct schemes of the lowest rank are reported beside the first one.
-        report_rungs: whether schemes of smaller formats are reported as well, one of every new lowest rank.
-
-    Raises:
-        ValueError: a value makes no sense or there is no limit.
-    """
-
-    format: Format
-    ring: Literal["F2", "ZT"]
-    target: int
-    steps: int | None = None
-    budget_s: float | None = None
-    seed: int = 0
-    workers: int | None = None
-    executor: str = "local"
-    walkers: int = 8
-    plus_interval: int | None = None
-    margin: int | None = None
-    restart: int | None = None
-    climb: bool = True
-    symmetry: Symmetry | None = None
-    checkpoint_s: float = 10.0
-    extras: int = 8
-    report_rungs: bool = False
-
-    def __post_init__(self) -> None:
-        require_walkable(self.format)
-        executors.require(self.executor)
-        if self.ring not in ("F2", "ZT"):
-            raise ValueError(f"flip-graph walks need ring F2 or ZT, not {self.ring}")
-        if self.symmetry is not None:
-            require_square(self.format)
-            if self.ring != "F2":
-                raise ValueError(f"symmetric walks need ring F2, not {self.ring}; lift what they find")
-        if self.steps is None and self.budget_s is None:
-            raise ValueError("a campaign needs a limit; give steps or budget_s")
-        limits = [("target", self.target, 0), ("steps", self.steps, 1), ("budget_s", self.budget_s, 0)]
-        limits += [("workers", self.workers, 1), ("walkers", self.walkers, 1), ("margin", self.margin, 0)]
-        limits += [("plus_interval", self.plus_interval, 1), ("restart", self.restart, 1)]
-        for name, value, least in limits:
-            if value is not None and not value >= least:  # refuses NaN too
-                raise ValueError(f"{name} is {value}; it must be at least {least}")
-
-    @property
-    def scheme_ring(self) -> Ring:
-        """Ring of the schemes that are yielded."""
-        return Ring.F2 if self.ring == "F2" else Ring.Z
 
 
 def run(
@@ -107,8 +41,8 @@ def run(
 
     Args:
         config: what to look for. To continue a run, pass the same one (limits and workers may differ).
-        starts: exact schemes of the format in any orientation, or smaller ones that are then extended, to start from
-            in place of the standard algorithm.
+        starts: exact schemes of the format in any orientation, of one slice more, which are projected, or smaller ones,
+            to start from in place of the standard algorithm.
         resume: the state of a checkpoint.
         should_stop: asked between blocks.
 
@@ -132,9 +66,13 @@ class _Run:
         self.config, self.should_stop = config, should_stop
         ring = config.scheme_ring
         starts = [_as_start(scheme, config.format, config.ring) for scheme in starts]
+        names = ("plus_interval", "margin", "restart")
+        given = {name: getattr(config, name) for name in names if getattr(config, name) is not None}
+        goal = Goal(ring, config.goal or config.ring)
         self.rungs = ladder.build(
-            config.format, ring, config.seed, _policies(config), starts, config.climb, config.symmetry
+            config.format, goal, config.seed, config.walkers, given, starts, config.climb, config.symmetry
         )
+        self.worth = liftable if goal.carried else _anything
         self.totals = checkpoint.Totals()
         if resume is not None:
             checkpoint.restore(resume, self.rungs, self.totals, ring, config.seed)
@@ -151,8 +89,7 @@ class _Run:
         self.begun = time.monotonic() - totals.seconds - self.setup_seconds
         improved = saved = time.monotonic()
         totals.rank = totals.rank or self.top.rank
-        standing = [lowest(walk) for walk in self.top.walks if walk.counters[BEST] == totals.rank]
-        yield self._found(standing[0] if standing else ladder.pooled(self.top, config.scheme_ring, 0))
+        yield self._found(self.top.pooled(0))
         exhausted = False
         while totals.rank > config.target and not self._over() and not exhausted:
             if not any(rung.owed.any() for rung in self.rungs):
@@ -161,7 +98,7 @@ class _Run:
             for walk in self._advance(executor):
                 if isinstance(walk, Notice):
                     yield walk
-                elif walk.format == config.format and walk.counters[BEST] < totals.rank:
+                elif self._is_gain(walk):
                     totals.rank, totals.extras, improved = int(walk.counters[BEST]), 0, time.monotonic()
                     yield self._found(lowest(walk))
                     if totals.rank <= config.target:
@@ -189,6 +126,11 @@ class _Run:
             yield Checkpoint(checkpoint.save(self.rungs, totals, config.scheme_ring, config.seed))
         yield Done(status, totals.rank, totals.steps, totals.flips, totals.seconds, exhausted)
 
+    def _is_gain(self, walk: Walk) -> bool:
+        """Whether a walk of the top rung has just reached a new lowest rank from which one may go on."""
+        places = [index for index, own in enumerate(self.top.walks) if own is walk]
+        return bool(places) and walk.counters[BEST] < self.totals.rank and self.top.clear(places[0], self.worth)
+
     def _over(self) -> bool:
         config = self.config
         return (
@@ -204,9 +146,7 @@ class _Run:
     def _owe(self) -> None:
         """Begin a round: every walk owes one block, save those of resting rungs in most rounds."""
         self.totals.rounds += 1
-        for rung in self.rungs:
-            idle = rung is not self.top and rung.resting and self.totals.rounds % ladder.REST_ROUNDS
-            rung.owed[:] = 0 if idle else self._block
+        ladder.owe(self.rungs, self.totals.rounds, self._block)
 
     @property
     def _block(self) -> int:
@@ -216,9 +156,9 @@ class _Run:
         """Work off what is owed, as far as the limits allow; yields each walk, in order, after its block."""
         config, totals = self.config, self.totals
         left = 1 << 62 if config.steps is None else config.steps - totals.steps
-        jobs: list[tuple[ladder.Rung, int, int, int, executors.Job]] = []
+        jobs: list[tuple[Rung, int, int, int, executors.Job]] = []
         for rung in self.rungs:
-            target = config.target if rung is self.top else 0
+            target = config.target if rung is self.top else rung.floor
             for index, walk in enumerate(rung.walks):
                 steps = min(int(rung.owed[index]), left)
                 if steps:
@@ -238,7 +178,8 @@ class _Run:
                     continue
                 walk = rung.walks[index] = moved
                 done = int(walk.counters[STEPS]) - steps
-                rung.owed[index] = 0 if walk.counters[STUCK] else rung.owed[index] - done
+                ended = walk.counters[STUCK] or walk.counters[RANK] <= (0 if rung is self.top else rung.floor)
+                rung.owed[index] = 0 if ended else rung.owed[index] - done
                 rung.spent[0] += done
                 totals.steps += done
                 totals.flips += int(walk.counters[FLIPS]) - flips
@@ -258,31 +199,31 @@ class _Run:
         """End a round; report new schemes of a rank that has stood for a whole long round."""
         yield from self._byproducts()
         before = self.top.rank
-        fresh = ladder.merge(self.rungs, self.config.scheme_ring, self.config.seed, self._block)
+        fresh = ladder.merge(self.rungs, self.config.seed, self._block, self.worth)
         if self.top.rank == before and self._block == _LAST_BLOCK:
             for scheme in fresh[: max(0, self.config.extras - self.totals.extras)]:
                 self.totals.extras += 1
                 yield self._found(scheme)
 
 
-def _cancel(jobs: Sequence[tuple[ladder.Rung, int, int, int, executors.Job]]) -> None:
+def _cancel(jobs: Sequence[tuple[Rung, int, int, int, executors.Job]]) -> None:
     for *_, job in jobs:
         job.cancel()
 
 
-def _policies(config: Config) -> list[Policy]:
-    names = ("plus_interval", "margin", "restart")
-    given = {name: getattr(config, name) for name in names if getattr(config, name) is not None}
-    return [
-        replace(policy, **given)
-        for policy in ladder.default_policies(config.format, config.walkers, config.symmetry is not None)
-    ]
+def _anything(_scheme: Scheme) -> bool:
+    return True
 
 
 def _as_start(scheme: Scheme, format: Format, ring: str) -> Scheme:
-    """A given scheme in the ring and format of the campaign, turned and extended as needed."""
+    """A given scheme in the ring of the campaign; one that has a slice more than the format loses it."""
     if ring == "F2" and scheme.ring is not Ring.F2:
         scheme = reduce_mod(scheme, Ring.F2)
     if ring == "ZT" and not scheme.is_ternary:
         raise ValueError(f"{scheme} is not ternary over Z; it cannot start a ZT search")
-    return require_exact(ladder.grow(scheme, format))
+    for axis in AXES:
+        larger = format._replace(**{axis: getattr(format, axis) + 1})
+        if scheme.format.sorted == larger.sorted:
+            scheme = project_best(orient(scheme, larger), axis)
+            break
+    return require_exact(scheme)

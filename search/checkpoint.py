@@ -9,10 +9,10 @@ import numpy as np
 
 from catalog.scheme import Ring
 from search.blocks import ARRAYS, Walk
-from search.ladder import Rung
+from search.rungs import NUMBERS, Rung
 
 State = dict[str, Any]
-VERSION = 1
+VERSION = 2
 
 
 @dataclass
@@ -36,7 +36,7 @@ def save(rungs: list[Rung], totals: Totals, ring: Ring, seed: int) -> State:
     state["walkers"] = np.array([len(rung.walks) for rung in rungs], np.int64)
     for level, rung in enumerate(rungs):
         state[f"{level}/pool"] = np.array(rung.pool)
-        for name in ("owed", "restarts", "spent"):
+        for name in NUMBERS:
             state[f"{level}/{name}"] = getattr(rung, name).copy()
         for index, walk in enumerate(rung.walks):
             for name in ARRAYS:
@@ -67,7 +67,7 @@ def restore(state: State, rungs: list[Rung], totals: Totals, ring: Ring, seed: i
             setattr(totals, name, type(value)(state[name]))
         for level, rung in enumerate(rungs):
             rung.pool[:] = [np.array(entry, np.uint64) for entry in state[f"{level}/pool"]]
-            for name in ("owed", "restarts", "spent"):
+            for name in NUMBERS:
                 setattr(rung, name, np.array(state[f"{level}/{name}"], np.int64))
             for index, walk in enumerate(rung.walks):
                 arrays = {

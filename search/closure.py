@@ -2,71 +2,22 @@
 
 Ranks first: a table of the best rank per format and the step that gives it, closed under role permutation,
 concatenation, Kronecker product, projection, fused products and products over uneven blocks. Schemes are made on
-demand (``search.recipes``).
+demand (``search.materialise``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from catalog.scheme import Format, Ring, Scheme
-from catalog.transform import Axis
-from search import fused_ranks, uneven
-from search.fusion import Buds
-from search.materialise import into
-from search.projection import project
+from catalog.scheme import Format
+from search import outers
+from search.fused_ranks import line_costs
+from search.leaves import Leaf, projected
 from search.ranks import Step, Table
-from search.recipes import Projected, Recipe, Stored
 
 LARGEST = 16
-# How often the projections of a leaf are projected again, and the largest leaf that is projected at all.
-_DEPTH, _PROJECTED_VOLUME = 3, 512
-# Outer schemes per format of fused and of uneven products, and the volume up to which schemes are outer ones.
-_OUTERS, _UNEVEN_OUTERS, _OUTER_VOLUME = 8, 2, 216
-_Lines = tuple[NDArray[np.int64], NDArray[np.int64]]
-_AXES: tuple[Axis, ...] = ("m", "k", "n")
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """What the closure starts from.
-
-    Attributes:
-        recipe: how it is made; its format and rank count.
-        scheme: the scheme itself, in the ring of the closure; None for a rank alone, which is never an outer scheme of
-            a fused product and loses no terms to a projection.
-    """
-
-    recipe: Recipe
-    scheme: Scheme | None = None
-
-    @classmethod
-    def stored(cls, identity: str, scheme: Scheme, ring: Ring) -> Leaf:
-        """A stored scheme as a leaf over a ring, in which it may have fewer terms.
-
-        Raises:
-            ValueError: the scheme has no image in the ring.
-        """
-        image = into(scheme, ring)
-        return cls(Stored(image.format, image.rank, identity), image)
-
-
-@dataclass(frozen=True)
-class _Outer:
-    """A scheme whose block products others do; without ``cuts`` only on blocks of one size."""
-
-    recipe: Recipe
-    scheme: Scheme
-    buds: Buds
-    cuts: Sequence[uneven.Splits]
-
-    @property
-    def format(self) -> Format:
-        return self.scheme.format
 
 
 def close(leaves: Iterable[Leaf], size: int = LARGEST, ternary: bool = False) -> Table:
@@ -85,65 +36,27 @@ def close(leaves: Iterable[Leaf], size: int = LARGEST, ternary: bool = False) ->
     grid = np.arange(size + 1, dtype=np.int64)
     table = Table(grid[:, None, None] * grid[:, None] * grid)
     own = sorted(leaves, key=lambda leaf: (leaf.recipe.rank, leaf.recipe.format, repr(leaf.recipe)))
-    derived = [small for leaf in own for small in _projected(leaf)]
+    derived = [small for leaf in own for small in projected(leaf)]
     for leaf in [*own, *derived]:
         if max(leaf.recipe.format) <= size:
             table.offer(leaf.recipe.rank, Step(leaf.recipe.format, "leaf", outer=leaf.recipe))
-    outers = _outers([*own, *derived], size, ternary)
+    fusing = outers.fusing([*own, *derived], size, ternary)
+    cutting = outers.cutting([*own, *derived], size)
     done: dict[int, bytes] = {}
     while True:
         while any([_concatenate(table), _kron(table), _project(table)]):
             pass
-        changed, lines = False, fused_ranks.line_costs(table.ranks)
-        for number, outer in enumerate(outers):
+        changed, lines = False, line_costs(table.ranks)
+        for number, outer in enumerate(cutting):
             # Inner products of uneven blocks are small, and their ranks soon settle.
-            inner = table.ranks[tuple(slice(-(-size // extent) + 1) for extent in outer.format)].tobytes()
+            inner = outers.inner_ranks(table, outer.recipe.format).tobytes()
             if done.get(number) != inner:
                 done[number] = inner
-                changed |= _uneven(table, outer)
-            changed |= _fuse(table, outer, lines)
+                changed |= outers.cut(table, outer)
+        for one in fusing:
+            changed |= outers.fuse(table, one, lines)
         if not changed:
             return table
-
-
-def _projected(leaf: Leaf) -> list[Leaf]:
-    """Projections of a leaf along every dimension, and again of those, each by the pair that kills most terms."""
-    found: dict[Format, Leaf] = {}
-    wave = [leaf]
-    for _ in range(_DEPTH):
-        wave = [small for one in wave for small in _projected_once(one)]
-        wave = list({one.recipe.format: one for one in sorted(wave, key=lambda one: -one.recipe.rank)}.values())
-        for one in wave:
-            found.setdefault(one.recipe.format, one)
-    return list(found.values())
-
-
-def _projected_once(leaf: Leaf) -> list[Leaf]:
-    scheme, small = leaf.scheme, []
-    if scheme is None or scheme.format.volume > _PROJECTED_VOLUME:
-        return []
-    for axis in _AXES:
-        if getattr(scheme.format, axis) > 2:
-            along, result = project(scheme, axis)
-            small.append(Leaf(Projected(axis, leaf.recipe, along, scheme.rank - result.rank), result))
-    return small
-
-
-def _outers(leaves: Sequence[Leaf], size: int, ternary: bool) -> list[_Outer]:
-    """Schemes to be outer ones: few per format, of least rank first, no two with classes of equal sizes."""
-    chosen: dict[Format, dict[bytes, _Outer]] = {}
-    for leaf in sorted(leaves, key=lambda leaf: leaf.recipe.rank):
-        format, scheme = leaf.recipe.format, leaf.scheme
-        if scheme is None or format.volume > _OUTER_VOLUME or max(format) > size or not 2 <= min(format) <= size // 2:
-            continue
-        here = chosen.setdefault(format.sorted, {})
-        if len(here) < _OUTERS:
-            buds = Buds(scheme, ternary)
-            if buds.signature not in here:
-                cut = len(here) < _UNEVEN_OUTERS
-                cuts = [uneven.splits(scheme, dimension, size) for dimension in range(3)] if cut else []
-                here[buds.signature] = _Outer(leaf.recipe, scheme, buds, cuts)
-    return [outer for format in sorted(chosen) for outer in chosen[format].values()]
 
 
 def _concatenate(table: Table) -> bool:
@@ -180,25 +93,4 @@ def _project(table: Table) -> bool:
         for b, c in np.argwhere(np.triu(ranks[above] < ranks[above - 1])).tolist():
             step = Step(Format(above - 1, b, c), "project", (Format(above, b, c),), "m")
             changed |= table.offer(int(ranks[above, b, c]), step)
-    return changed
-
-
-def _uneven(table: Table, outer: _Outer) -> bool:
-    """Products of one outer scheme over blocks of different sizes."""
-    changed = False
-    for format, sizes, rank in uneven.cheapest(outer.cuts, table.ranks) if outer.cuts else ():
-        if rank < table.rank(format):
-            needed = uneven.needs(outer.scheme, sizes)
-            parts = tuple(sorted(set(needed)))
-            changed |= table.offer(rank, Step(format, "uneven", parts, outer=outer.recipe, sizes=sizes, needs=needed))
-    return changed
-
-
-def _fuse(table: Table, outer: _Outer, lines: _Lines) -> bool:
-    """Fused products of one outer scheme with inner products of every format that fits."""
-    changed = False
-    for inner, rank, groups in fused_ranks.cheapest(outer.format, outer.buds, table.ranks, *lines):
-        whole = Format(*(a * b for a, b in zip(outer.format, inner, strict=True)))
-        parts = tuple(sorted({group.format(inner) for group in groups}))
-        changed |= table.offer(rank, Step(whole, "fused", parts, outer=outer.recipe, groups=tuple(groups)))
     return changed

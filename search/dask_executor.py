@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catalog.scheme import Format, Ring
-from search.blocks import ARRAYS, Policy, Walk, advance, compile_kernel
+from search.blocks import ARRAYS, Walk, advance, compile_kernel
 from search.compiled import state_of_sources
 from search.executors import Job
+from search.policies import Policy
 
 _CONNECT_S, _FIRST_WORKER_S, _FETCH_S = 10.0, 30.0, 10.0
 # Workers that may be lost over one block before it is taken for their murderer.
@@ -44,9 +45,13 @@ class Parcel(NamedTuple):
 def pack(walk: Walk) -> Parcel:
     """Make a walk small."""
     arrays = [getattr(walk, name) for name in ARRAYS]
-    used = [int(np.flatnonzero(array)[-1]) + 1 if array.any() else 0 for array in arrays]
-    kept = tuple(array[:end].copy() for array, end in zip(arrays, used, strict=True))
+    kept = tuple(array[: _used(array)].copy() for array in arrays)
     return Parcel(tuple(walk.format), walk.ring.value, walk.symmetric, tuple(len(array) for array in arrays), kept)
+
+
+def _used(array: np.ndarray) -> int:
+    nonzero = array != 0
+    return len(array) - int(nonzero[::-1].argmax()) if nonzero.any() else 0
 
 
 def unpack(parcel: Parcel) -> Walk:
@@ -102,8 +107,8 @@ class Dask:
                 threads_per_worker=1,
                 processes=True,
                 host="127.0.0.1",
-                dashboard_address=None,
-                worker_dashboard_address=None,
+                # No dashboard; the scheduler answers questions about its health on a free port of this machine alone.
+                scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
                 memory_limit=0,
                 preload=[__name__],
                 silence_logs=logging.CRITICAL,
@@ -111,10 +116,14 @@ class Dask:
         try:
             self.client = Client(self.cluster or address, timeout=_CONNECT_S, set_as_default=False)
         except OSError:
+            if self.cluster is not None:
+                self.cluster.close()
             raise ConnectionError(
-                f"no Dask scheduler answers at {address} within {_CONNECT_S:.0f} s; start one with `dask scheduler`"
+                f"no Dask scheduler answers at {address or 'this machine'} within {_CONNECT_S:.0f} s; start one with "
+                "`dask scheduler`"
             ) from None
-        self.names = (f"subcubic-{uuid.uuid4().hex}-{number}" for number in itertools.count())
+        run = uuid.uuid4().hex  # no other search on the same cluster has these names
+        self.names = (f"subcubic-{run}-{number}" for number in itertools.count())
         try:
             self.workers = self._first_workers()
             self._require_kin()

@@ -59,37 +59,36 @@ def tidy(scheme: Scheme) -> Scheme:
 
     A merger that would leave {-1, 0, 1} is left out when the scheme is ternary. Terms keep their order.
     """
-    modulus, ternary = scheme.ring.modulus, scheme.is_ternary
+    ternary = scheme.is_ternary
     factors = [factor.copy() for factor in scheme.factors]
     alive = np.logical_and.reduce([factor.any(axis=0) for factor in factors])
-    merged = True
-    while merged:
-        merged = False
-        parts = [normalise(factor, modulus) for factor in factors]
-        for mode in range(3):
-            others = [i for i in range(3) if i != mode]
-            seen: dict[bytes, int] = {}
-            for term in np.flatnonzero(alive).tolist():
-                key = b"".join(parts[i][0][:, term].tobytes() for i in others)
-                kept = seen.setdefault(key, term)
-                if kept == term:
-                    continue
-                scale = [parts[i][1][[kept, term]].tolist() for i in others]
-                top, bottom = scale[0][1] * scale[1][1], scale[0][0] * scale[1][0]
-                if not modulus and top % bottom:
-                    continue
-                ratio = top * bottom if modulus else top // bottom
-                total = factors[mode][:, kept] + ratio * factors[mode][:, term]
-                total = (total + 1) % 3 - 1 if modulus == 3 else total % 2 if modulus else total
-                if ternary and abs(total).max() > 1:
-                    continue
-                factors[mode][:, kept] = total
-                alive[term] = False
-                alive[kept] = bool(total.any())
-                merged = True
-                break
-            if merged:
-                break
+    while any(_merge_once(factors, alive, mode, scheme.ring.modulus, ternary) for mode in range(3)):
+        pass
     if alive.all():
         return scheme
     return Scheme(scheme.format, scheme.ring, *(f[:, alive] for f in factors), denominators=scheme.denominators)
+
+
+def _merge_once(factors: list[Factor], alive: NDArray[np.bool_], mode: int, modulus: int, ternary: bool) -> bool:
+    """Merge in place the first two terms that agree in the factors other than ``mode``; whether there were any."""
+    others = [i for i in range(3) if i != mode]
+    terms = np.flatnonzero(alive)
+    labels = [shared(factors[i][:, terms], modulus) for i in others]
+    keys = labels[0] * len(terms) + labels[1]
+    unique, counts = np.unique(keys, return_counts=True)
+    for key in unique[counts > 1]:
+        kept, *same = terms[keys == key].tolist()
+        for term in same:
+            scales = [normalise(factors[i][:, [kept, term]], modulus)[1].tolist() for i in others]
+            top, bottom = scales[0][1] * scales[1][1], scales[0][0] * scales[1][0]
+            if not modulus and top % bottom:
+                continue
+            # Modulo 2 and 3 every unit is its own inverse.
+            ratio = top * bottom if modulus else top // bottom
+            total = factors[mode][:, kept] + ratio * factors[mode][:, term]
+            total = (total + 1) % 3 - 1 if modulus == 3 else total % 2 if modulus else total
+            if not ternary or abs(total).max() <= 1:
+                factors[mode][:, kept] = total
+                alive[term], alive[kept] = False, bool(total.any())
+                return True
+    return False

@@ -17,8 +17,9 @@ from catalog.canonical import digest
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import reduce_mod
 from search.blocks import compile_kernel, require_walkable
-from search.campaign import Config, run
+from search.campaign import run
 from search.checkpoint import State
+from search.config import Config
 from search.conversion import carry_over
 from search.events import Checkpoint, Done, Event, Found, Notice, Progress, Started
 from search.executors import require
@@ -229,6 +230,7 @@ def _walks(
         walk_ring,
         # Else the walks go on at the target, since not every scheme lifts and more than one may be wanted.
         target=query.target if first_will_do else 0,
+        goal=query.ring,
         extras=1 << 40,
         steps=query.steps,
         budget_s=query.budget_s,

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from catalog.scheme import Format
 from search.fusion import GROWS, Buds, Group
 
+Lines = tuple[NDArray[np.int64], NDArray[np.int64]]
+
 # Terms in one group at most; the class of a factor may be larger and is then cut.
 _MOST = 64
 
 
-def line_costs(ranks: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def line_costs(ranks: NDArray[np.int64]) -> Lines:
     """Ranks of inner products of t = 0..T terms side by side, which may need several where a size runs out.
 
     Args:
@@ -39,7 +41,7 @@ def line_costs(ranks: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.
 
 
 def cheapest(
-    outer: Format, buds: Buds, ranks: NDArray[np.int64], best: NDArray[np.int64], first: NDArray[np.int64]
+    outer: Format, buds: Buds, ranks: NDArray[np.int64], lines: Lines
 ) -> Iterator[tuple[Format, int, list[Group]]]:
     """Inner formats whose fused product improves a rank, with that rank and the groups.
 
@@ -47,9 +49,9 @@ def cheapest(
         outer: format of the outer scheme.
         buds: of the outer scheme.
         ranks: [N+1, N+1, N+1] int64, what has to be beaten.
-        best: from ``line_costs``.
-        first: from ``line_costs``.
+        lines: from ``line_costs``.
     """
+    best, first = lines
     size = len(ranks) - 1
     limits = [size // extent for extent in outer]
     most = np.minimum(buds.largest, _MOST)
@@ -73,6 +75,8 @@ def cheapest(
 
 
 def _cut(group: Group, first: NDArray[np.int64]) -> list[Group]:
+    if first[len(group.terms)] == len(group.terms):
+        return [group]
     pieces, terms = [], group.terms
     while terms:
         taken = int(first[len(terms)])

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from catalog.scheme import Factor, Format, Scheme
 from search.directions import normalise, shared
+from search.disjoint import Mix, disjoint_classes, mixed, others
 
 # The dimension that grows when terms share their factor of A, B, C.
 GROWS = (2, 0, 1)
@@ -32,10 +33,12 @@ class Group:
     Attributes:
         mode: 0, 1, 2 for a shared factor of A, B, C.
         terms: 0-based, ascending.
+        mix: for a pair of terms, a change of basis of their other factors (see ``search.disjoint``).
     """
 
     mode: int
     terms: tuple[int, ...]
+    mix: Mix | None = None
 
     def format(self, inner: Format) -> Format:
         """The format of the group's inner product."""
@@ -49,7 +52,8 @@ class Buds:
 
     Args:
         scheme: the outer scheme.
-        ternary: only terms whose other factors have disjoint supports, so that coefficients stay in {-1, 0, 1}.
+        ternary: only terms whose other factors have disjoint supports, perhaps after a change of basis, so that
+            coefficients stay in {-1, 0, 1}.
 
     Attributes:
         labels: [3, r] int64. Class of each term per mode.
@@ -63,10 +67,11 @@ class Buds:
         modulus = scheme.ring.modulus
         self.rank = scheme.rank
         self.labels = np.array([shared(factor, modulus) for factor in scheme.factors]).reshape(3, -1)
+        self._mixes: dict[tuple[int, tuple[int, ...]], Mix] = {}
         if ternary:
             for mode in range(3):
-                others = [scheme.factors[i] != 0 for i in range(3) if i != mode]
-                self.labels[mode] = _disjoint(self.labels[mode], others)
+                self.labels[mode], mixes = disjoint_classes(self.labels[mode], *others(scheme, mode))
+                self._mixes |= {(mode, pair): mix for pair, mix in mixes.items()}
         self.sizes = np.array([np.bincount(row)[row] if row.size else row for row in self.labels]).reshape(3, -1)
         kinds, counts = np.unique(self.sizes, axis=1, return_counts=True)
         self.kinds, self.counts = kinds, counts
@@ -91,7 +96,7 @@ class Buds:
             options = [[mode for mode in range(3) if self.sizes[mode, term] > 1] or [0] for term in terms]
             few = prod(len(modes) for modes in options) <= _EXHAUSTIVE
             chosen = self._try_all(terms, options, costs) if few else self._greedy(terms, options, costs)
-            groups += self._groups(terms, chosen)
+            groups += self.grouped(terms, chosen)
         groups.sort(key=lambda group: group.terms)
         return sum(int(costs[g.mode][len(g.terms)]) for g in groups), groups
 
@@ -113,14 +118,18 @@ class Buds:
             linked.setdefault(root(term), []).append(term)
         return list(linked.values())
 
-    def _groups(self, terms: Sequence[int], modes: Sequence[int]) -> list[Group]:
+    def grouped(self, terms: Sequence[int], modes: Sequence[int]) -> list[Group]:
+        """The groups when each of ``terms`` joins its class in the mode chosen for it."""
         members: dict[tuple[int, int], list[int]] = {}
         for term, mode in zip(terms, modes, strict=True):
             members.setdefault((mode, int(self.labels[mode, term])), []).append(term)
-        return [Group(mode if len(group) > 1 else 0, tuple(group)) for (mode, _), group in members.items()]
+        return [
+            Group(mode if len(group) > 1 else 0, tuple(group), self._mixes.get((mode, tuple(group))))
+            for (mode, _), group in members.items()
+        ]
 
     def _cost(self, terms: Sequence[int], modes: Sequence[int], costs: Sequence[NDArray[np.int64]]) -> int:
-        return sum(int(costs[group.mode][len(group.terms)]) for group in self._groups(terms, modes))
+        return sum(int(costs[group.mode][len(group.terms)]) for group in self.grouped(terms, modes))
 
     def _try_all(
         self, terms: Sequence[int], options: Sequence[Sequence[int]], costs: Sequence[NDArray[np.int64]]
@@ -194,14 +203,17 @@ def fuse(outer: Scheme, inner: Format, groups: Sequence[Group], parts: Mapping[F
 def _expand(outer: Scheme, inner: Format, group: Group, part: Scheme) -> list[Factor]:
     """Factors of the terms that one group contributes."""
     terms, grown = list(group.terms), GROWS[group.mode]
-    primitive, scales = normalise(outer.factors[group.mode][:, terms], outer.ring.modulus)
+    primitive, _ = normalise(outer.factors[group.mode][:, terms], outer.ring.modulus)
     if (primitive != primitive[:, :1]).any():
         raise ValueError(f"the terms {terms} of the outer scheme share no factor of {'ABC'[group.mode]}")
-    scaled = (group.mode + 1) % 3
+    first, second = others(outer, group.mode, terms)
+    if group.mix is not None:
+        first, second = mixed(first, second, group.mix)
+    factors = [first, second]
+    factors.insert(group.mode, primitive[:, :1])
     blocks = []
     for mode, (p, q) in enumerate(_MODES):
-        left = primitive[:, :1] if mode == group.mode else outer.factors[mode][:, terms]
-        left = (left * scales if mode == scaled else left).reshape(outer.format[p], outer.format[q], -1)
+        left = factors[mode].reshape(outer.format[p], outer.format[q], -1)
         sizes = [part.format[p], part.format[q]]
         if grown in (p, q):
             position = (p, q).index(grown)
@@ -212,23 +224,3 @@ def _expand(outer: Scheme, inner: Format, group: Group, part: Scheme) -> list[Fa
         product = np.einsum("ijg,gpqs->ipjqs", left, right)
         blocks.append(product.reshape(-1, part.rank))
     return blocks
-
-
-def _disjoint(labels: NDArray[np.int64], supports: Sequence[NDArray[np.bool_]]) -> NDArray[np.int64]:
-    """Split classes into parts whose terms have pairwise disjoint supports in every one of ``supports`` [rows, r]."""
-    parts: dict[int, list[tuple[int, list[NDArray[np.bool_]]]]] = {}
-    result = np.zeros_like(labels)
-    fresh = itertools.count()
-    for term, label in enumerate(labels.tolist()):
-        here = [support[:, term] for support in supports]
-        for number, taken in parts.setdefault(label, []):
-            if not any((a & b).any() for a, b in zip(taken, here, strict=True)):
-                for a, b in zip(taken, here, strict=True):
-                    a |= b
-                result[term] = number
-                break
-        else:
-            number = next(fresh)
-            parts[label].append((number, [column.copy() for column in here]))
-            result[term] = number
-    return result

@@ -1,140 +1,67 @@
-"""Formats solved together: every rung is the one below it enlarged by one slice.
+"""Formats solved together: every rung starts from schemes of the rungs below it, set side by side.
 
-From the standard algorithm a walk on a large format does not move: there are too many flips for one reduction. A
-scheme of the format with one slice less, extended by the standard algorithm of the missing slice, starts far below
-(the edge constraints of Arai-Ichikawa-Hukushima 2023 and the extensions of Kauers-Wood 2025 rest on this). All rungs
-walk at once and hand their best schemes upwards, so no rank of a smaller format has to be known.
+From the standard algorithm a walk on a large format does not move: there are too many flips for one reduction. Two
+schemes of smaller formats that share two sizes, concatenated, start far below (the extensions and mergers of
+Kauers-Wood 2025, arXiv 2505.05896); where one of them has a size of 1, that is an extension by the standard algorithm.
+All rungs walk at once and hand their best schemes upwards; settled ones step back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from catalog.known import classical
-from catalog.scheme import Format, Ring, Scheme
-from catalog.transform import Axis, extend, orientations
-from search.blocks import Policy, Walk, begin, lowest, to_masks, to_scheme
-from search.counters import BEST, BEST_AT, STEPS, STUCK
-from search.orbits import Symmetry, standard
+from catalog.scheme import Format, Scheme
+from catalog.transform import extend, orient, orientations
+from search.blocks import lowest
+from search.counters import BEST, BEST_AT, RANK, STEPS, STUCK
+from search.meta import AXES
+from search.orbits import Symmetry
+from search.policies import forget, portfolio
+from search.restarts import LARGE_VOLUME, Merger, mergers, restart, walk_seed, ways_to
+from search.rungs import EXTENDED, OWN, STANDARD, Goal, Rung, Worth
 
 # The standard algorithm is a good start up to this many products.
 _EASY_VOLUME = 27
-_LOWER_WALKERS = 2
-_POOL = 64
-# Symmetric walks: how far above the lowest rank a second phase begins, and how often it does from the pool elsewhere.
-_CLOSE, _POOL_SHARE = 3, 0.25
-# A lower rung rests once it has walked for nothing this many steps times the square of its volume, and this multiple
-# of the steps up to its last gain. A resting rung still walks in one round of four: 4x4x4:47 takes some 2e9 steps.
-_REST_STEPS, _REST_FACTOR = 100_000, 10
-REST_ROUNDS = 4
+_LOWER_WALKERS = 4
+# Walks of lower rungs that are not settled, all rungs together, as far as each has at least two.
+_LOWER_SHARE = 4
+# A format is a rung if extending its best known scheme comes within so many products of the best extension.
+_PROMISE = 1
+# A settled rung still walks in one round of so many: a chain may need another scheme of the rank it has.
+_REST_ROUNDS = 16
 
 
-@dataclass
-class Rung:
-    """One format of the ladder, its walks and the pool of its best schemes.
+def formats_below(format: Format, goal: Goal) -> list[Format]:
+    """The rungs of a format, itself last: what it is extended from, what that is extended from, and so on."""
+    found: set[Format] = set()
 
-    Attributes:
-        format: what its schemes multiply.
-        axis: dimension along which the rung below is extended, None on the lowest rung.
-        policies: one for every walk.
-        walks: the walks; each belongs to one thread at a time.
-        owed: [walks] int64. Steps left in the current round.
-        restarts: [walks] int64. How often each walk was started anew.
-        pool: [8 * r] uint64 each: value and sign masks of the distinct best schemes, the oldest first.
-        spent: steps of all walks, and the same at the last gain.
-        symmetry: what the walks keep invariant, None for nothing.
-        starts: schemes from which symmetric walks start in place of the standard algorithm.
-    """
+    def promise(merger: Merger) -> int:
+        return sum(goal.known(part) or part.volume for part in (merger.first, merger.second))
 
-    format: Format
-    axis: Axis | None
-    policies: Sequence[Policy]
-    walks: list[Walk] = field(default_factory=list)
-    owed: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    restarts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    pool: list[NDArray[np.uint64]] = field(default_factory=list)
-    spent: NDArray[np.int64] = field(default_factory=lambda: np.zeros(2, np.int64))
-    symmetry: Symmetry | None = None
-    starts: Sequence[Scheme] = ()
+    def visit(size: Format) -> None:
+        if size.volume > _EASY_VOLUME:
+            extensions = [merger for merger in mergers(size) if merger.extends]
+            least = min(map(promise, extensions))
+            for merger in extensions:
+                for part in (merger.first.sorted, merger.second.sorted) if promise(merger) <= least + _PROMISE else ():
+                    if min(part) > 1 and part not in found:
+                        found.add(part)
+                        visit(part)
 
-    @property
-    def rank(self) -> int:
-        """Rank of the schemes in the pool."""
-        return len(self.pool[0]) // 8
-
-    def standard(self, ring: Ring, turn: int) -> Scheme:
-        """The standard algorithm; on a symmetric rung what depends on whose turn it is, a given start or a diagonal."""
-        if self.symmetry is None:
-            return classical(self.format, ring)
-        if self.starts:
-            return self.starts[turn % len(self.starts)]
-        diagonals = self.symmetry.diagonals
-        return standard(self.format.n, diagonals[turn % len(diagonals)])
-
-    def in_second_phase(self, index: int) -> bool:
-        """Whether a walk is in the second phase of its policy, as at every other start of one that has two."""
-        return self.policies[index].then is not None and self.restarts[index] % 2 == 1
-
-    def policy(self, index: int) -> Policy:
-        """How a walk moves now."""
-        policy = self.policies[index]
-        return policy.then if policy.then is not None and self.in_second_phase(index) else policy
-
-    def begin(self, scheme: Scheme, seed: int) -> Walk:
-        """A walk of the rung's kind."""
-        return begin(scheme, seed, symmetric=self.symmetry is not None)
-
-    @property
-    def resting(self) -> bool:
-        """Whether more steps here promise little."""
-        spent, gained = self.spent
-        return bool(spent - gained > max(_REST_STEPS * self.format.volume**2, _REST_FACTOR * gained))
-
-
-def formats_below(format: Format) -> list[tuple[Format, Axis | None]]:
-    """The ladder that ends at a format, lowest first, each with the axis along which the one before is extended."""
-    axis: Axis = max(("m", "k", "n"), key=lambda name: getattr(format, name))
-    smaller = format._replace(**{axis: getattr(format, axis) - 1})
-    if format.volume <= _EASY_VOLUME or min(smaller) < 2:
-        return [(format, None)]
-    return [*formats_below(smaller), (format, axis)]
-
-
-def default_policies(format: Format, count: int, symmetric: bool = False) -> list[Policy]:
-    """A portfolio: small formats want many plus transitions and a low ceiling, large ones the contrary."""
-    if symmetric:
-        return [_symmetric_policy(format, index) for index in range(count)]
-    if format.volume <= 40:
-        settings = [(10_000, 1), (3_000, 1), (10_000, 1), (1_000, 1), (30_000, 2), (3_000, 1), (10_000, 1), (1_000, 1)]
-        restart = 20_000_000
-    elif format.volume <= 64:
-        settings = [(1_000, 1), (3_000, 1), (1_000, 1), (10_000, 1), (1_000, 1), (3_000, 1), (1_000, 1), (30_000, 2)]
-        restart = 10_000_000
-    else:
-        settings = [(30_000, 2), (100_000, 2), (30_000, 2), (10_000, 1), (100_000, 2), (30_000, 2), (50_000, 2)]
-        restart = 50_000_000
-    return [Policy(*settings[i % len(settings)], restart) for i in range(count)]
-
-
-def _symmetric_policy(format: Format, index: int) -> Policy:
-    """Few plus transitions while reductions come by themselves, many where a walk has got stuck at a low rank."""
-    many = [(1_000, 2), (5_000, 2), (1_000, 1), (500, 2)][index // 2 % 4]
-    if format.volume <= 64:
-        return Policy(*many, 5_000_000)
-    # 5x5x5 gains within some 10 million steps or not at all, 6x6x6 still does after 100 million.
-    longer = max(1, format.volume**3 // 125**3)
-    return Policy((20_000, 40_000)[index % 2], 1, 12_000_000 * longer, then=Policy(*many, 8_000_000 * longer))
+    visit(format)
+    return [*sorted(found, key=lambda size: (size.volume, size)), format]
 
 
 def build(
     format: Format,
-    ring: Ring,
+    goal: Goal,
     seed: int,
-    policies: Sequence[Policy],
+    walkers: int,
+    given: dict[str, int],
     starts: Sequence[Scheme],
     climb: bool,
     symmetry: Symmetry | None = None,
@@ -143,28 +70,39 @@ def build(
 
     Args:
         format: of the top rung.
-        ring: of every scheme.
+        goal: what the schemes are for.
         seed: of all random choices.
-        policies: one for every walk of the top rung.
-        starts: schemes of the top rung's format to start from, beside the standard algorithm.
+        walkers: walks of the top rung.
+        given: fields of ``Policy`` that are the same for all walks of the top rung.
+        starts: schemes to start from, over the walked ring. Those that fit into a lower rung go to its pool, smaller
+            ones are extended.
         climb: whether to have rungs below the top.
         symmetry: what the walks keep invariant; then there is one rung.
     """
-    plan = formats_below(format) if climb and symmetry is None else [(format, None)]
+    plan = formats_below(format, goal) if climb and symmetry is None else [format]
     ladder = []
-    for level, (size, axis) in enumerate(plan):
+    for level, size in enumerate(plan):
         top = level == len(plan) - 1
-        rung = Rung(size, axis, policies if top else default_policies(size, _LOWER_WALKERS), symmetry=symmetry)
-        count = len(rung.policies)
-        rung.owed, rung.restarts = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        given = list(starts) if top else []
-        rung.starts = given if symmetry is not None else ()
-        for scheme in [classical(size, ring), *given]:
-            add(rung, scheme)
-        for index in range(count):
-            scheme = given[index % len(given)] if given else rung.standard(ring, index)
-            rung.walks.append(rung.begin(scheme, _seed(seed, level, index, 0)))
+        policies = portfolio(size, symmetry is not None)
+        if top:
+            policies = [replace(policy, then=None, **given) for policy in policies] if given else policies
+            policies = list(dict.fromkeys(policies))
+        rung = Rung(size, goal, policies, symmetry)
+        count = walkers if top else _LOWER_WALKERS
+        for name in ("owed", "restarts", "setting", "kind", "begun_at", "cleared"):
+            setattr(rung, name, np.zeros(count, np.int64))
+        rung.setting[:] = np.arange(count) % len(policies)
+        rung.by_policy = np.zeros((len(policies), 2), np.int64)
+        rung.add(classical(size, goal.walked))
         ladder.append(rung)
+    own = _hand_out(ladder, starts)
+    ladder[-1].starts = own if symmetry is not None else ()
+    for level, rung in enumerate(ladder):
+        first = own if rung is ladder[-1] else []
+        for index in range(len(rung.owed)):
+            scheme = first[index % len(first)] if first else rung.standard(index)
+            rung.kind[index], rung.begun_at[index] = OWN if first else STANDARD, scheme.rank
+            rung.walks.append(rung.begin(scheme, walk_seed(seed, level, index, 0)))
     return ladder
 
 
@@ -177,102 +115,85 @@ def grow(scheme: Scheme, format: Format) -> Scheme:
     for turned in orientations(scheme):
         missing = [whole - part for part, whole in zip(turned.format, format, strict=True)]
         if min(missing) >= 0:
-            axes: tuple[Axis, ...] = ("m", "k", "n")
-            for axis, by in zip(axes, missing, strict=True):
+            for axis, by in zip(AXES, missing, strict=True):
                 turned = extend(turned, axis, by) if by else turned
             return turned
     raise ValueError(f"a {scheme.format} scheme does not fit into {format}; give one of at most these sizes")
 
 
-def add(rung: Rung, scheme: Scheme) -> bool:
-    """Keep a scheme in the pool if it is new there and no worse; whether it was kept. The oldest makes room."""
-    if rung.pool and scheme.rank > rung.rank:
-        return False
-    terms = to_masks(scheme).reshape(2, -1, 4)
-    # Terms in a fixed order, so that equal sets of terms are equal arrays.
-    order = np.lexsort(terms.transpose(0, 2, 1).reshape(8, -1))
-    entry = np.ascontiguousarray(terms[:, order]).ravel()
-    if rung.pool and scheme.rank < rung.rank:
-        rung.pool.clear()
-    elif any(np.array_equal(entry, other) for other in rung.pool):
-        return False
-    rung.pool.append(entry)
-    if len(rung.pool) > _POOL:
-        del rung.pool[0]
-    return True
+def owe(ladder: list[Rung], number: int, block: int) -> None:
+    """Begin a round: the walks that are to move owe a block of steps.
+
+    Args:
+        ladder: the rungs.
+        number: of the round.
+        block: steps of each walk.
+    """
+    moving = [rung for rung in ladder[:-1] if not rung.settled]
+    for rung in ladder:
+        rung.owed[:] = block if rung is ladder[-1] or number % _REST_ROUNDS == 0 else 0
+    for rung in moving:
+        rung.owed[: max(2, _LOWER_SHARE // len(moving))] = block
 
 
-def pooled(rung: Rung, ring: Ring, index: int) -> Scheme:
-    """A scheme of the pool."""
-    value, sign = rung.pool[index].reshape(2, -1)
-    return to_scheme(rung.format, ring, value, sign)
-
-
-def merge(ladder: list[Rung], ring: Ring, seed: int, block: int) -> list[Scheme]:
+def merge(ladder: list[Rung], seed: int, block: int, worth: Worth) -> list[Scheme]:
     """End a round: gather the best schemes in the order of rungs and walks, restart walks that stagnate.
 
     Args:
-        ladder: the rungs, whose walks have all done their ``block`` steps.
-        ring: of every scheme.
+        ladder: the rungs, whose walks have done the steps that they owed.
         seed: of all random choices.
         block: steps of the round per walk.
+        worth: whether a scheme may be kept and walked on from.
 
     Returns:
         What entered the pool of the top rung.
     """
     fresh: list[Scheme] = []
+    ranks: dict[Format, int] = {}
     for level, rung in enumerate(ladder):
-        before = rung.rank
-        fresh = []
-        for walk in rung.walks:
+        before, fresh, barred = rung.rank, [], set()
+        for index, walk in enumerate(rung.walks):
             if walk.counters[BEST] <= rung.rank:
-                scheme = lowest(walk)
-                if add(rung, scheme):
+                if not rung.clear(index, worth):
+                    barred.add(index)
+                    walk.counters[STUCK] = 1
+                elif rung.add(scheme := lowest(walk)):
                     fresh.append(scheme)
         fresh = [scheme for scheme in fresh if scheme.rank == rung.rank]
         if rung.rank < before:
             rung.spent[1] = rung.spent[0]
-        below = ladder[level - 1] if rung.axis else None
-        extended = below.rank + rung.format.volume - below.format.volume if below else 0
+            forget(rung.by_policy)
+            forget(rung.by_kind)
+        ways = {} if rung.symmetry else ways_to(rung.format, ranks)
+        extended = ways[EXTENDED][0][0] if EXTENDED in ways else rung.format.volume
         for index, walk in enumerate(rung.walks):
             best, idle = int(walk.counters[BEST]), int(walk.counters[STEPS] - walk.counters[BEST_AT])
-            behind = below is not None and extended < best and idle >= block
-            if not (behind or idle >= rung.policy(index).restart or walk.counters[STUCK]):
-                continue
-            rung.restarts[index] += 1
-            rng = np.random.default_rng([seed % (1 << 64), level, index, int(rung.restarts[index])])
-            if rung.symmetry is not None:
-                scheme = _symmetric_restart(rung, index, ring, rng)
-            else:
-                draw = rng.random()
-                if below is not None and rung.axis is not None and (behind or draw < 0.4):
-                    scheme = extend(pooled(below, ring, int(rng.integers(len(below.pool)))), rung.axis)
-                elif draw < 0.9 if below is not None else draw < 0.5:
-                    scheme = pooled(rung, ring, int(rng.integers(len(rung.pool))))
-                else:
-                    scheme = classical(rung.format, ring)
-            rung.walks[index] = rung.begin(scheme, _seed(seed, level, index, int(rung.restarts[index])))
-            if behind:
-                rung.spent[1] = rung.spent[0]
+            # Medium formats are often reached from the standard algorithm as soon; every other walk stays with it.
+            alone = index % 2 == 0 and rung.format.volume <= LARGE_VOLUME
+            behind = extended < best and idle >= block and not alone
+            done = rung is not ladder[-1] and walk.counters[RANK] <= rung.floor
+            patience = rung.policy(index).restart
+            if behind or done or idle >= patience or walk.counters[STUCK]:
+                if not behind:
+                    # A walk has done well if it reached the lowest rank by itself.
+                    failed = int(index in barred or not best <= min(rung.rank, int(rung.begun_at[index]) - 1))
+                    rung.by_policy[rung.setting[index], failed] += 1
+                    rung.by_kind[rung.kind[index], failed] += 1
+                restart(ladder, level, index, ways, behind, seed)
+        ranks[rung.format.sorted] = rung.rank
     return fresh
 
 
-def _symmetric_restart(rung: Rung, index: int, ring: Ring, rng: np.random.Generator) -> Scheme:
-    """Where a symmetric walk goes on: in the second phase from its own lowest scheme, then from the start.
-
-    Many of the lowest schemes are dead ends and some lead on at once, so that a new one is worth more than another walk
-    from an old one. Walks that ended high skip the second phase, or now and then take a scheme of the pool into it.
-    """
-    walk = rung.walks[index]
-    if rung.in_second_phase(index):
-        if walk.counters[BEST] <= rung.rank + _CLOSE and not walk.counters[STUCK]:
-            return lowest(walk)
-        if rng.random() < _POOL_SHARE:
-            return pooled(rung, ring, int(rng.integers(len(rung.pool))))
-        rung.restarts[index] += 1
-    return rung.standard(ring, index + int(rung.restarts[index]) // 2)
-
-
-def _seed(seed: int, level: int, index: int, restart: int) -> int:
-    words = np.random.SeedSequence([seed % (1 << 64), level, index, restart, 1]).generate_state(1, np.uint64)
-    return int(words[0])
+def _hand_out(ladder: list[Rung], starts: Sequence[Scheme]) -> list[Scheme]:
+    """Put given schemes into the pools; returns those of the top rung's format, extended ones among them."""
+    rungs = {rung.format.sorted: rung for rung in ladder[:-1]}
+    top = ladder[-1]
+    own = []
+    for scheme in starts:
+        if scheme.format.sorted in rungs:
+            rungs[scheme.format.sorted].add(orient(scheme, rungs[scheme.format.sorted].format))
+        else:
+            own.append(grow(scheme, top.format))
+    for scheme in own:
+        top.add(scheme)
+    return own

@@ -110,3 +110,16 @@ def _size(scheme: Scheme) -> tuple[bool, int, int]:
     magnitudes = [np.abs(factor) for factor in scheme.factors]
     largest = max(int(factor.max(initial=0)) for factor in magnitudes)
     return scheme.ring is not Ring.Z, largest, sum(int(factor.sum()) for factor in magnitudes)
+
+
+def liftable(scheme: Scheme) -> bool:
+    """Whether the first step of lifting, to modulus 4, has a solution; where it has none there is no lift to Z.
+
+    A scheme too large for the test passes it.
+
+    Args:
+        scheme: an exact scheme over F2.
+    """
+    brent = Brent.of(scheme)
+    hensel = prepare(brent, np.random.default_rng(0)) if brent.jacobian_fits else None
+    return hensel is None or hensel.lifts_mod4()

@@ -16,7 +16,7 @@ from search.projection import project
 
 Pool = Mapping[tuple[Format, Ring], Sequence[Scheme]]
 
-_AXES: tuple[Axis, ...] = ("m", "k", "n")
+AXES: tuple[Axis, ...] = ("m", "k", "n")
 # Schemes of one format that a move is tried on, those of least rank; of a pair, on either side.
 _SINGLES, _PAIRED = 4, 2
 _TRIES = 8
@@ -84,7 +84,7 @@ def candidates(
 def _from_one(format: Format, shelf: Mapping[Format, list[Scheme]], rng: np.random.Generator | None) -> Iterator[Start]:
     for parent in shelf.get(format.sorted, ()):
         yield Start(parent.rank, "permute", (parent,), partial(orient, parent, format))
-    for axis in _AXES:
+    for axis in AXES:
         size = getattr(format, axis)
         larger = format._replace(**{axis: size + 1})
         for parent in shelf.get(larger.sorted, ()):
@@ -98,7 +98,7 @@ def _from_one(format: Format, shelf: Mapping[Format, list[Scheme]], rng: np.rand
 
 
 def _from_two(format: Format, shelf: Mapping[Format, list[Scheme]]) -> Iterator[Start]:
-    for axis in _AXES:
+    for axis in AXES:
         size = getattr(format, axis)
         for part in range(1, size // 2 + 1):
             sizes = (format._replace(**{axis: part}), format._replace(**{axis: size - part}))

@@ -224,8 +224,14 @@ def describe(recipe: Recipe, depth: int = 2) -> str:
 
 def lineage(recipe: Recipe) -> list[str]:
     """One line for every distinct composite in a recipe, the recipe itself first: ``format:rank = composition``."""
-    composed = [node for node in nodes(recipe) if not isinstance(node, Stored | Classical | Permuted)]
-    return list(dict.fromkeys(f"{_short(node)} = {describe(node, 1)}" for node in composed))
+    lines = []
+    for node in nodes(recipe):
+        if isinstance(node, Fused | Uneven):
+            used = ", ".join(describe(part, 0) for part in node.parts)
+            lines.append(f"{_short(node)} = {describe(node, 1)} using {used}")
+        elif not isinstance(node, Stored | Classical | Permuted):
+            lines.append(f"{_short(node)} = {describe(node, 1)}")
+    return list(dict.fromkeys(lines))
 
 
 def _short(recipe: Recipe) -> str:

@@ -12,17 +12,26 @@ from catalog.bounds import best_known_source
 from catalog.scheme import Format, Ring, Scheme
 from catalog.store import Catalog, Row
 from subcubic.errors import UsageError, guarded
-from subcubic.options import CatalogPath, Json, RingOption, existing_catalog, ring_named, scheme_ring, writable_catalog
+from subcubic.options import (
+    CatalogPath,
+    Json,
+    RingOption,
+    at_least,
+    existing_catalog,
+    ring_named,
+    scheme_ring,
+    writable_catalog,
+)
 from subcubic.output import note, print_json, table
 from subcubic.reference import parse_format, provenance
 
 if TYPE_CHECKING:
-    from search.closure import Leaf
+    from search.leaves import Leaf
     from search.ranks import Table
 
-# Stored schemes of one format and ring that take part, best first.
-_TAKEN = 8
 _LARGEST = 16
+# What the provenance of composed schemes says.
+METHOD = "closure"
 _SOURCES = {
     "F2": (Ring.F2, Ring.Z, Ring.Q),
     "F3": (Ring.F3, Ring.Z, Ring.Q),
@@ -40,10 +49,12 @@ def closure(
         list[str] | None,
         typer.Option(
             metavar="FORMAT",
-            help="Make, prove and store the scheme of this format, or of all formats that it improves; repeatable.",
+            help="Make, prove and store the scheme of this format, or with `all` of all that the catalog gains by; "
+            "repeatable.",
         ),
     ] = None,
     up_to: Annotated[int, typer.Option(help="Largest size that `--add all` makes.")] = 8,
+    pool: Annotated[int, typer.Option(help="Stored schemes of each format and ring that take part, best first.")] = 8,
     better_only: Annotated[
         bool, typer.Option("--better-only", help="List only formats that equal or beat the best known rank.")
     ] = False,
@@ -57,22 +68,23 @@ def closure(
         raise UsageError(f"--max {max_size} must lie in 2..{_LARGEST}")
     if not 2 <= up_to <= _LARGEST:
         raise UsageError(f"--up-to {up_to} must lie in 2..{_LARGEST}")
+    at_least(1, "pool", pool)
     over = ring_named(ring) if ring else "Z"
     wanted = [_addable(text, max_size) for text in add or [] if text != "all"]
-    store = writable_catalog(catalog) if add else existing_catalog(catalog)
+    store = existing_catalog(catalog)
     rows = [row for row in store.rows() if row.ring in _SOURCES[over] and (row.ternary or over != "ZT")]
-    fetched: dict[str, Scheme] = {}
-    leaves = list(_leaves(store, rows, scheme_ring(over), fetched))
+    schemes = _Schemes(store)
+    leaves = list(_leaves(rows, scheme_ring(over), schemes, pool))
     start = time.perf_counter()
     ranks = close(leaves, max_size, ternary=over == "ZT")
     seconds = time.perf_counter() - start
     stored = _stored_ranks(leaves)
-    lines = [_line(ranks, format, over, stored) for format in ranks.formats()]
+    lines = [table_line(ranks, format, over, stored) for format in ranks.formats()]
     if "all" in (add or []):
         least = {f: stored.get(f, f.volume) for f in ranks.formats() if max(f) <= up_to}
         wanted += [format for format, rank in least.items() if ranks.rank(format) < rank and format not in wanted]
-    added = [_add(store, ranks, format, scheme_ring(over), fetched) for format in wanted]
-    summary = _summary(lines)
+    added = [_add(writable_catalog(catalog), ranks, format, scheme_ring(over), schemes) for format in wanted]
+    summary = totals(lines)
     if better_only:
         lines = [line for line in lines if line["mark"] in ("=", "<")]
     if json_output:
@@ -108,20 +120,35 @@ def _addable(text: str, max_size: int) -> Format:
     return format
 
 
-def _leaves(store: Catalog, rows: list[Row], ring: Ring, fetched: dict[str, Scheme]) -> Iterator[Leaf]:
+class _Schemes(dict[str, Scheme]):
+    """Schemes of the catalog by id, read when they are asked for."""
+
+    def __init__(self, store: Catalog) -> None:
+        super().__init__()
+        self._store = store
+
+    def __missing__(self, identity: str) -> Scheme:
+        self[identity] = self._store.get(identity).scheme
+        return self[identity]
+
+
+def _leaves(rows: list[Row], ring: Ring, schemes: _Schemes, pool: int) -> Iterator[Leaf]:
     """The best stored schemes of every format and ring, as leaves over one ring."""
-    from search.closure import Leaf
+    from search.leaves import Leaf
+    from search.recipes import Stored
 
     taken: dict[tuple[Format, Ring], int] = {}
     for row in sorted(rows, key=lambda row: row.merit):
         key = row.format.sorted, row.ring
         taken[key] = taken.get(key, 0) + 1
-        if taken[key] > _TAKEN:
+        if taken[key] > pool:
             continue
-        fetched[row.id] = store.get(row.id).scheme
+        # What composition made adds its rank alone: its parts are leaves themselves.
+        if row.method == METHOD and (ring.modulus == 0 or row.ring is not Ring.Q):
+            yield Leaf(Stored(row.format, row.rank, row.id))
         # A denominator need not be invertible modulo the characteristic.
-        if ring.modulus == 0 or fetched[row.id].denominator % ring.modulus:
-            yield Leaf.stored(row.id, fetched[row.id], ring)
+        elif ring.modulus == 0 or schemes[row.id].denominator % ring.modulus:
+            yield Leaf.stored(row.id, schemes[row.id], ring)
 
 
 def _stored_ranks(leaves: list[Leaf]) -> dict[Format, int]:
@@ -132,8 +159,8 @@ def _stored_ranks(leaves: list[Leaf]) -> dict[Format, int]:
     return ranks
 
 
-def _line(ranks: Table, format: Format, over: str, stored: dict[Format, int]) -> dict[str, Any]:
-    """A cell of the table as scripts read it."""
+def table_line(ranks: Table, format: Format, over: str, stored: dict[Format, int]) -> dict[str, Any]:
+    """A format of the table as scripts read it; ``stored`` has the least stored rank per format."""
     from search.recipes import describe, leaf_ids
 
     rank, recipe = ranks.rank(format), ranks.recipe(format)
@@ -153,7 +180,8 @@ def _line(ranks: Table, format: Format, over: str, stored: dict[Format, int]) ->
     }
 
 
-def _summary(lines: list[dict[str, Any]]) -> dict[str, Any]:
+def totals(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """How many formats reach the best known rank, and which do so below every published scheme of their own."""
     reached = [line for line in lines if line["mark"] in ("=", "<")]
     return {
         "formats": len(lines),
@@ -172,16 +200,16 @@ def _sentence(summary: dict[str, Any], over: str, leaves: int) -> str:
     return f"{text}; below every published scheme of their own format: {', '.join(names)}" if names else text
 
 
-def _add(store: Catalog, ranks: Table, format: Format, ring: Ring, fetched: dict[str, Scheme]) -> dict[str, Any]:
+def _add(store: Catalog, ranks: Table, format: Format, ring: Ring, schemes: _Schemes) -> dict[str, Any]:
     """Make, prove and store the scheme of a format."""
     from search.materialise import materialise
     from search.recipes import describe, leaf_ids, lineage
 
     start = time.perf_counter()
     recipe = ranks.recipe(format)
-    scheme = materialise(recipe, ring, fetched.__getitem__)
+    scheme = materialise(recipe, ring, schemes.__getitem__)
     made = provenance(
-        "closure", parents=leaf_ids(recipe), options={"recipe": describe(recipe), "lineage": lineage(recipe)}
+        METHOD, parents=leaf_ids(recipe), options={"recipe": describe(recipe), "lineage": lineage(recipe)}
     )
     added = store.add(scheme, made)
     note(f"{format}: rank {scheme.rank}, {describe(recipe)}")

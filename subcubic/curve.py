@@ -67,7 +67,8 @@ def picture(name: str, facts: Sample, points: Sequence[Sample], bars: str | None
         values = [(point["seconds"], point[key] * scale) for point in points if point.get(key) is not None]
         if values:
             low, high = min(value for _, value in values), max(value for _, value in values)
-            curve = sparkline(values, points[0]["seconds"], points[-1]["seconds"], last, bars)
+            span = points[0]["seconds"], points[-1]["seconds"]
+            curve = sparkline(values, *span, min(_WIDTH, len(points)), last, bars)
             lines.append(f"{title:>13}  {curve}  now {_short(values[-1][1])}, {_short(low)}..{_short(high)}")
     lines.append(f"{'time':>13}  {ends}")
     gains = improvements(points)
@@ -79,6 +80,7 @@ def sparkline(
     values: Sequence[tuple[float, float]],
     begin: float,
     end: float,
+    width: int,
     summary: Callable[[Sequence[float]], float],
     bars: str = _BARS,
 ) -> str:
@@ -88,10 +90,10 @@ def sparkline(
         values: time and value, in the order of time.
         begin: time at the left end.
         end: time at the right end.
+        width: number of bars.
         summary: of the values of one span.
         bars: from low to high.
     """
-    width = min(_WIDTH, len(values))
     spans: list[list[float]] = [[] for _ in range(width)]
     for seconds, value in values:
         spans[min(width - 1, max(0, int(width * (seconds - begin) / max(end - begin, 1e-9))))].append(value)
@@ -123,15 +125,15 @@ def _short(value: float) -> str:
 
 
 def _print_lines(run: Run, follow: bool) -> None:
-    """Print the stored lines; the file is replaced by a thinner one now and then, so the last one seen is the mark."""
-    last: str | None = None
+    """Print the stored lines; since the file is thinned now and then, what follows the last known line is new."""
+    known: set[str] = set()
     while True:
         running = run.status()["status"] == "running"
         lines = run.progress()
-        fresh = lines[lines.index(last) + 1 :] if last in lines else lines
-        for line in fresh:
+        start = max((index + 1 for index, line in enumerate(lines) if line in known), default=0)
+        for line in lines[start:]:
             print(line, flush=True)
-        last = lines[-1] if lines else last
+        known = set(lines)
         if not (follow and running):
             return
         time.sleep(_REFRESH_S)

@@ -23,12 +23,13 @@ ONLY_IN = {
     "cupy": {"evaluate/device.py"},
     "sympy": {"catalog/proof.py"},
     "numba": {"search/compiled.py"},
+    "distributed": {"search/executors.py", "search/dask_executor.py"},
     "scipy": {"evaluate/blas.py"},
     "matplotlib": {"catalog/picture.py", "evaluate/plots.py"},
     "jax": set(),
     "torch": set(),
 }
-HEAVY = ("jax", "sympy", "numba", "cupy", "matplotlib", "scipy", "torch")
+HEAVY = ("jax", "sympy", "numba", "distributed", "cupy", "matplotlib", "scipy", "torch")
 
 
 def sources() -> list[Path]:

@@ -12,7 +12,8 @@ from catalog.known import classical, strassen
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import extend, rotate
 from catalog.verify import NotExactError, is_exact
-from search.campaign import Config, run
+from search.campaign import run
+from search.config import Config
 from search.events import Checkpoint, Done, Found, Progress, Started
 
 

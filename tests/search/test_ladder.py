@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from catalog.known import classical, strassen, winograd
 from catalog.scheme import Format, Ring, Scheme
 from catalog.verify import is_exact
-from search.blocks import Policy, advance
+from search.blocks import advance
 from search.counters import RANK
 from search.ladder import add, build, default_policies, formats_below, grow, merge, pooled
+from search.policies import Policy
 from tests.fuzzing import examples
 
 sizes = st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(1, 5))

@@ -9,8 +9,9 @@ from catalog.known import classical, strassen
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import concatenate
 from catalog.verify import is_exact
-from search.blocks import ARRAYS, Policy, Walk, advance, begin, lowest, to_masks, to_scheme
+from search.blocks import ARRAYS, Walk, advance, begin, lowest, to_masks, to_scheme
 from search.counters import ACTIVE, BEST, BEST_AT, FLIPS, RANK, STEPS, STUCK
+from search.policies import Policy
 from tests.fuzzing import examples
 
 RINGS = (Ring.F2, Ring.Z)

@@ -12,11 +12,13 @@ from catalog.known import classical, strassen
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import rotate
 from catalog.verify import is_exact
-from search.blocks import ARRAYS, Policy, Walk, advance, begin, lowest
-from search.campaign import Config, run
+from search.blocks import ARRAYS, Walk, advance, begin, lowest
+from search.campaign import run
+from search.config import Config
 from search.counters import ACTIVE, BEST, BEST_AT, FLIPS, RANK, STEPS, STUCK
 from search.events import Checkpoint, Done, Found
 from search.orbits import Symmetry, decompose, expand, parse_diagonal, portfolio, standard
+from search.policies import Policy
 from tests.fuzzing import examples
 
 POLICY = Policy(plus_interval=40, margin=2, restart=1)

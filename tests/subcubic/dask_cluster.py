@@ -16,7 +16,8 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         self.folder, self.workers, self.started = folder, [], 0
         self.file = folder / "scheduler.json"
-        self.scheduler = self._start("dask_scheduler", "--host", "127.0.0.1", "--port", "0")
+        health = ("--dashboard-address", "127.0.0.1:0")  # not on the port that everybody uses
+        self.scheduler = self._start("dask_scheduler", "--host", "127.0.0.1", "--port", "0", *health)
         self.address = self._wait(lambda: json.loads(self.file.read_text())["address"])
 
     def add_worker(self, sources: Path | None = None) -> None:

@@ -18,10 +18,10 @@ from catalog.scheme import Format
 from catalog.store import Catalog
 from search import campaign, dask_executor
 from search.benchmark import executor_rates
-from search.campaign import Config, run
+from search.campaign import run
+from search.config import Config
 from search.events import Checkpoint, Done, Found, Notice, Progress
-from tests.search.dask_cluster import Cluster, kill
-from tests.subcubic.conftest import cli, home  # noqa: F401
+from tests.subcubic.dask_cluster import Cluster, kill
 
 pytest.importorskip("distributed", reason="Dask is not installed; install the extra dask")
 # Long enough for several rounds of blocks that travel; shorter ones stay in the process of the search.
@@ -79,7 +79,7 @@ def test_a_search_moves_to_a_cluster_and_ternary_walks_too(full):
     assert differences(last_state(rest), last_state(whole)) == []
 
 
-def test_a_killed_worker_loses_nothing(full, cli, home, monkeypatch):  # noqa: F811
+def test_a_killed_worker_loses_nothing(full, cli, home, monkeypatch):
     # Short blocks are full ones here: then a short search reports many schemes.
     monkeypatch.setattr(campaign, "_LAST_BLOCK", 256_000)
     options = ("2x3x3", "--ring", "F2", "--keep", 10**6, "--seed", 3, "--steps", 24_000_000, "--json")
@@ -162,14 +162,14 @@ def test_a_worker_is_about_as_fast_as_a_thread(full):
     assert remote["engine"] == "dask" and 0.2 < remote["against_local"] < 5
 
 
-def test_a_cluster_of_its_own(cli):  # noqa: F811
-    options = ("search", "2x3x3", "--ring", "F2", "--target", 14, "--steps", 3_000_000, "--workers", 1, "--json")
+def test_a_cluster_of_its_own(cli):
+    options = ("search", "3x3x3", "--ring", "F2", "--target", 22, "--steps", 3_000_000, "--workers", 1, "--json")
     here, there = cli(*options), cli(*options, "--executor", "dask")
     assert there.code == here.code == 5 and there.json["flips"] == here.json["flips"]
     assert "1 workers of dask" in there.err
 
 
-def test_a_lost_scheduler_is_one_sentence_and_the_run_goes_on(full, cli, home, monkeypatch):  # noqa: F811
+def test_a_lost_scheduler_is_one_sentence_and_the_run_goes_on(full, cli, home, monkeypatch):
     monkeypatch.setattr(dask_executor, "_CONNECT_S", 1.0)
     monkeypatch.setattr(campaign.Config, "checkpoint_s", 0.1)
     options = ("search", "3x3x4", "--ring", "F2", "--target", 28, "--seed", 1, "--json")

@@ -1,0 +1,72 @@
+"""How walks move, and which of several ways a rung of the ladder should try next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catalog.scheme import Format
+
+# Trials that say nothing any more are forgotten at this rate when the lowest rank falls: the next one may want others.
+_FORGET = 2
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How a walk moves.
+
+    Attributes:
+        plus_interval: mean number of steps between plus transitions (M).
+        margin: a plus needs a rank below the lowest one so far plus this margin.
+        restart: steps without a new lowest rank after which a campaign starts the walk anew (R).
+        then: how it goes on before that, from the lowest scheme that it has met; None when it does not.
+    """
+
+    plus_interval: int
+    margin: int
+    restart: int
+    then: Policy | None = None
+
+
+def portfolio(format: Format, symmetric: bool = False) -> list[Policy]:
+    """Settings worth trying: small formats want many plus transitions and a low ceiling, large ones fewer.
+
+    Measured on walks over F2. At 4x4x4 walks that reach 47 are on their way there soon after the start, the others
+    stay at 49; so long rests do not pay.
+    """
+    if symmetric:
+        return _symmetric(format)
+    if format.volume <= 40:
+        settings = [(10_000, 1, 20), (3_000, 1, 10), (1_000, 1, 10), (30_000, 2, 20)]
+    elif format.volume <= 64:
+        settings = [(1_000, 1, 5), (3_000, 1, 10), (300, 1, 5), (10_000, 1, 20)]
+    else:
+        settings = [(10_000, 2, 20), (3_000, 1, 10), (30_000, 2, 50), (100_000, 2, 100)]
+    return [Policy(interval, margin, millions * 1_000_000) for interval, margin, millions in settings]
+
+
+def _symmetric(format: Format) -> list[Policy]:
+    """Few plus transitions while reductions come by themselves, many where a walk has got stuck at a low rank."""
+    many = [Policy(interval, margin, 5_000_000) for interval, margin in ((1_000, 2), (5_000, 2), (1_000, 1), (500, 2))]
+    if format.volume <= 64:
+        return many
+    # 5x5x5 gains within some 10 million steps or not at all, 6x6x6 still does after 100 million.
+    first, second = (steps * max(1, format.volume**3 // 125**3) for steps in (12_000_000, 8_000_000))
+    return [Policy(few, 1, first, replace(then, restart=second)) for then in many for few in (20_000, 40_000)]
+
+
+def choose(tally: NDArray[np.int64], rng: np.random.Generator) -> int:
+    """Draw an option by Thompson sampling: the better it has done, the likelier, and the untried ones get their turn.
+
+    Args:
+        tally: [options, 2] successes and failures.
+        rng: of the draw.
+    """
+    return int(np.argmax(rng.beta(1 + tally[:, 0], 1 + tally[:, 1])))
+
+
+def forget(tally: NDArray[np.int64]) -> None:
+    """Let old trials count less."""
+    tally //= _FORGET
