@@ -56,9 +56,9 @@ def _symmetric(format: Format) -> list[Policy]:
     many = [Policy(interval, margin, 5_000_000) for interval, margin in ((1_000, 2), (5_000, 2), (1_000, 1), (500, 2))]
     if format.volume <= 64:
         return many
-    return [
-        Policy(few, 1, 12_000_000, then=replace(then, restart=8_000_000)) for then in many for few in (20_000, 40_000)
-    ]
+    # 5x5x5 gains within some 10 million steps or not at all, 6x6x6 still does after 100 million.
+    first, second = (steps * max(1, format.volume**3 // 125**3) for steps in (12_000_000, 8_000_000))
+    return [Policy(few, 1, first, then=replace(then, restart=second)) for then in many for few in (20_000, 40_000)]
 
 
 def choose(tally: NDArray[np.int64], rng: np.random.Generator) -> int:
