@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 def flip_rate(
     format: Format,
-    ring: Literal["F2", "ZT"],
+    ring: Literal["F2", "F3", "ZT"],
     steps: int = 20_000_000,
     repeats: int = 5,
     plus_interval: int = 50_000,
@@ -37,12 +37,12 @@ def flip_rate(
 
     Args:
         format: the sizes.
-        ring: "F2", or "ZT" for ternary coefficients.
+        ring: "F2", "F3", or "ZT" for ternary coefficients.
         steps: of one walk.
         repeats: walks; the median is reported, with the slowest and the fastest.
         plus_interval: mean steps between plus transitions, which keep below the lowest rank plus 2.
     """
-    coefficients = Ring.F2 if ring == "F2" else Ring.Z
+    coefficients = Ring.Z if ring == "ZT" else Ring(ring)
     compile_seconds = compile_kernel(coefficients)
     policy = Policy(plus_interval, 2, steps)
     rates = []

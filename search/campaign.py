@@ -35,7 +35,7 @@ class Config:
 
     Attributes:
         format: the sizes; every matrix has at most 64 blocks.
-        ring: "F2", or "ZT" for Z with coefficients in {-1, 0, 1}.
+        ring: "F2", "F3", or "ZT" for Z with coefficients in {-1, 0, 1}.
         target: rank at which the campaign ends.
         steps: steps of all walks together before it ends, counted from the start of the campaign; None for no limit.
         budget_s: seconds before it ends, counted likewise and without compiling; None for no limit.
@@ -52,7 +52,7 @@ class Config:
     """
 
     format: Format
-    ring: Literal["F2", "ZT"]
+    ring: Literal["F2", "F3", "ZT"]
     target: int
     steps: int | None = None
     budget_s: float | None = None
@@ -68,8 +68,8 @@ class Config:
 
     def __post_init__(self) -> None:
         require_walkable(self.format)
-        if self.ring not in ("F2", "ZT"):
-            raise ValueError(f"flip-graph walks need ring F2 or ZT, not {self.ring}")
+        if self.ring not in ("F2", "F3", "ZT"):
+            raise ValueError(f"flip-graph walks need ring F2, F3 or ZT, not {self.ring}")
         if self.steps is None and self.budget_s is None:
             raise ValueError("a campaign needs a limit; give steps or budget_s")
         limits = [("target", self.target, 0), ("steps", self.steps, 1), ("budget_s", self.budget_s, 0)]
@@ -82,7 +82,7 @@ class Config:
     @property
     def scheme_ring(self) -> Ring:
         """Ring of the schemes that are yielded."""
-        return Ring.F2 if self.ring == "F2" else Ring.Z
+        return Ring.Z if self.ring == "ZT" else Ring(self.ring)
 
 
 def cores() -> int:
@@ -262,8 +262,8 @@ def _policies(config: Config) -> list[Policy]:
 
 def _as_start(scheme: Scheme, format: Format, ring: str) -> Scheme:
     """A given scheme in the ring and format of the campaign, turned and extended as needed."""
-    if ring == "F2" and scheme.ring is not Ring.F2:
-        scheme = reduce_mod(scheme, Ring.F2)
+    if ring != "ZT" and scheme.ring is not Ring(ring):
+        scheme = reduce_mod(scheme, Ring(ring))
     if ring == "ZT" and not scheme.is_ternary:
         raise ValueError(f"{scheme} is not ternary over Z; it cannot start a ZT search")
     return require_exact(ladder.grow(scheme, format))

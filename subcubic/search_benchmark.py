@@ -67,6 +67,8 @@ def _rows(format: Format | None, ring: str | None) -> Iterator[Row]:
     for name in RATE_FORMATS:
         if wanted(name, "F2"):
             yield flip_rate(Format.parse(name), "F2")
+        if wanted(name, "F3"):
+            yield flip_rate(Format.parse(name), "F3")
         if wanted(name, "ZT"):
             yield flip_rate(Format.parse(name), "ZT")
     for name, over, rank, method, budget in TARGETS:
