@@ -1,6 +1,7 @@
-"""Lifting of a scheme over F2 to the integers, ternary ones wherever there are any.
+"""Lifting of a scheme over F2 or F3 to the integers, ternary ones wherever there are any, or to the rationals.
 
-Three ways are tried in turn, the cheap ones first: signs for the scheme itself (``search.signs``); signs for a sparse
+From F3 there is Hensel lifting alone (``search.hensel``): its residues are signed, so that a ternary lift is often the
+scheme itself, and coefficients may be halves. From F2 three ways are tried in turn, the cheap ones first: signs for the scheme itself (``search.signs``); signs for a sparse
 scheme that differs by a change of bases (``search.bases``), carried back; and Hensel lifting (``search.hensel``), where
 coefficients may grow.
 """
@@ -34,16 +35,17 @@ def lift(
     keep_bases: bool = True,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Scheme | None:
-    """Find a scheme over Z that is congruent to ``scheme`` modulo 2.
+    """Find a scheme over Z that is congruent to ``scheme`` modulo 2 or 3.
 
     The first ternary result ends the search; else the one with the smallest coefficients is kept.
 
     Args:
-        scheme: an exact scheme over F2.
+        scheme: an exact scheme over F2 or F3.
         seed: of all random choices.
         attempts: rounds of the three ways, at least 1.
-        max_bits: coefficients of a Hensel lift are known modulo 2**max_bits at most; 2..60.
-        rational: return a scheme over Q with odd denominators when nothing integral was found.
+        max_bits: coefficients of a Hensel lift are known modulo 2**max_bits or a smaller power of 3; 2..60.
+        rational: return a scheme over Q when nothing integral was found; its denominators are odd for F2, and not
+            divisible by 3 for F3.
         keep_bases: False to take also a ternary scheme that is congruent to ``scheme`` only after a change of bases.
             Nearly every scheme that lifts has one, few are ternary in the bases in which they were found.
         should_stop: asked many times a second; when true the answer is what was found by then, mostly None.
@@ -52,16 +54,20 @@ def lift(
         An exact scheme over Z (or Q, see ``rational``), or None.
 
     Raises:
-        ValueError: the scheme is not over F2 or not exact there, a number lies outside its range, or Hensel lifting is
+        ValueError: the scheme is not over F2 or F3 or not exact there, a number lies outside its range, or Hensel lifting is
             needed and would take more than 2 GiB.
     """
-    if scheme.ring is not Ring.F2:
-        raise ValueError(f"only schemes over F2 can be lifted, not one over {scheme.ring}; reduce it modulo 2 first")
+    if not scheme.ring.modulus:
+        raise ValueError(
+            f"only schemes over F2 and F3 can be lifted, not one over {scheme.ring}; reduce it modulo 2 or 3 first"
+        )
     if attempts < 1 or not 2 <= max_bits <= 60:
         raise ValueError(f"{attempts=} must be at least 1 and {max_bits=} must lie in 2..60")
     require_exact(scheme)
     rng = np.random.default_rng(seed)
     brent = Brent.of(scheme)
+    if scheme.ring is Ring.F3:
+        return _lift3(brent, rng, attempts, max_bits, rational, should_stop)
     signs = signs_mod4(brent, rng, should_stop)
     # Without signs modulo 4 in these bases nothing can be better than a 2.
     goal = 1 if signs or not keep_bases else 2
@@ -74,7 +80,7 @@ def lift(
             found += (carry_back(ternary, steps) for ternary in walks) if keep_bases else islice(walks, 1)
         if not _good(found, 2) and (not _integral(found) or brent.jacobian_fits) and not should_stop():
             hensel = prepare(brent, rng, should_stop)
-            if hensel is not None and not hensel.lifts_mod4():
+            if hensel is not None and not hensel.lifts_once():
                 return None  # no choice of free unknowns can repair the step to modulus 4
             climbs = [hensel.climb(rng, max_bits, should_stop) for _ in range(_CLIMBS) if hensel is not None]
             found += [lifted for lifted in climbs if lifted is not None]
@@ -82,6 +88,31 @@ def lift(
             break
     allowed = found if rational else _integral(found)
     return min(allowed, key=_size, default=None)
+
+
+def _lift3(
+    brent: Brent,
+    rng: np.random.Generator,
+    attempts: int,
+    max_bits: int,
+    rational: bool,
+    should_stop: Callable[[], bool],
+) -> Scheme | None:
+    """Hensel lifting from F3, each attempt with another order of the unknowns."""
+    found: list[Scheme] = []
+    for _ in range(attempts):
+        hensel = prepare(brent, rng, should_stop)
+        if hensel is None or not hensel.lifts_once():
+            break  # told to stop, or no choice of free unknowns can repair the step to modulus 9
+        for _ in range(_CLIMBS):
+            lifted = hensel.climb(rng, max_bits, should_stop)
+            if lifted is not None:
+                found.append(lifted)
+            if _good(found, 1) or should_stop():
+                break
+        if _good(found, 2) or should_stop():
+            break
+    return min(found if rational else _integral(found), key=_size, default=None)
 
 
 def _walks(signs: Signs | None, rng: np.random.Generator, should_stop: Callable[[], bool]) -> Iterator[Scheme]:

@@ -232,11 +232,10 @@ def test_alphatensors_small_schemes_lift(key):
     assert_lifts(alphatensor_f2(key), 0)
 
 
-def test_only_exact_f2_schemes_are_accepted():
-    with pytest.raises(ValueError, match="over F2"):
-        lift(strassen())
-    with pytest.raises(ValueError, match="over F2"):
-        lift(strassen(Ring.F3))
+def test_only_exact_schemes_over_a_finite_field_are_accepted():
+    for ring in (Ring.Z, Ring.Q):
+        with pytest.raises(ValueError, match=f"over F2 and F3 can be lifted, not one over {ring}"):
+            lift(strassen(ring))
     good = strassen(Ring.F2)
     wrong = good.W.copy()
     wrong[2, 3] ^= 1
