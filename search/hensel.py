@@ -60,10 +60,13 @@ class Hensel:
     def climb(
         self, rng: np.random.Generator, max_bits: int, should_stop: Callable[[], bool] = lambda: False
     ) -> Scheme | None:
-        """A scheme over Z met on the way up from a random start, or one over Q read from the last residues, or None.
+        """A scheme over Z met on the way up, or one over Q read from the last residues, or None.
+
+        Over F2 it begins with random signs. Over F3 signs are there already, and unknowns that stay free keep them:
+        any other values would turn up in all others as large fractions.
 
         Args:
-            rng: of the start and the free unknowns.
+            rng: of the signs and the free unknowns.
             max_bits: coefficients are known modulo a power of p that is at most 2**max_bits.
             should_stop: asked before every step.
         """
@@ -89,8 +92,6 @@ class Hensel:
                     break
             if step is None:
                 return None
-            if p == 3 and digits == 1:
-                step = step + self._homogeneous(rng)
             point = _centred(point + step * p**digits, p ** (digits + 1))
         read = reconstruct(self.brent, point, p**top)
         return read if read is not None and is_exact(read) else None

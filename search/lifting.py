@@ -20,9 +20,11 @@ from search.brent import Brent
 from search.hensel import prepare
 from search.signs import Signs, signs_mod4
 
-# Walks among signs, and climbs of Hensel lifting from different signs, for each attempt.
+# Walks among signs, and climbs of Hensel lifting from different signs, for each attempt from F2.
 _WALKS = 3
 _CLIMBS = 8
+# Orders of the unknowns for each attempt from F3, as long as none has led to a lift.
+_ORDERS = 4
 
 
 def lift(
@@ -98,21 +100,20 @@ def _lift3(
     rational: bool,
     should_stop: Callable[[], bool],
 ) -> Scheme | None:
-    """Hensel lifting from F3, each attempt with another order of the unknowns."""
+    """Hensel lifting from F3, once for each of several orders of the unknowns."""
     found: list[Scheme] = []
-    for _ in range(attempts):
+    for order in range(_ORDERS * attempts):
+        if order >= attempts and found:
+            break
         hensel = prepare(brent, rng, should_stop)
         if hensel is None or not hensel.lifts_once():
             break  # told to stop, or no choice of free unknowns can repair the step to modulus 9
-        for _ in range(_CLIMBS):
-            lifted = hensel.climb(rng, max_bits, should_stop)
-            if lifted is not None:
-                found.append(lifted)
-            if _good(found, 1) or should_stop():
-                break
-        if _good(found, 2) or should_stop():
+        lifted = hensel.climb(rng, max_bits, should_stop)
+        if lifted is not None and (rational or lifted.ring is Ring.Z):
+            found.append(lifted)
+        if _good(found, 1) or should_stop():
             break
-    return min(found if rational else _integral(found), key=_size, default=None)
+    return min(found, key=_size, default=None)
 
 
 def _walks(signs: Signs | None, rng: np.random.Generator, should_stop: Callable[[], bool]) -> Iterator[Scheme]:
