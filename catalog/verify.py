@@ -6,7 +6,6 @@ exact), in int64 below 2**63, and in Python integers beyond.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,43 +51,39 @@ class NotExactError(ValueError):
 
 
 def first_violation(scheme: Scheme) -> Violation | None:
-    """Find the first violated Brent equation, in the order of A, B, C entries, or None when all hold."""
+    """Find the first violated Brent equation, in the order of A, B, C entries, or None when all hold.
+
+    Only the terms that hold an entry of A enter its equations, so the time is that of kn*mn times the non-zero
+    entries of U: the fourth power of Strassen's scheme, 16x16x16 of rank 2401, takes about a second.
+    """
     m, k, n = scheme.format
     dtype = _safe_dtype(scheme)
     u, v, w = (factor.astype(dtype) for factor in scheme.factors)
     modulus, scale = scheme.ring.modulus, scheme.denominator
-    for a, b in _slabs(m * k, k * n, max(1, scheme.rank, m * n)):
-        left, right = u[a], v[b]
-        products = (left[:, None, :] * right[None, :, :]).reshape(len(left) * len(right), scheme.rank)
-        sums = products @ w.T
-        if modulus:
-            sums = sums % modulus
-        i, j = np.divmod(np.arange(m * k)[a], k)
-        p, q = np.divmod(np.arange(k * n)[b], n)
-        pair, other = np.nonzero(j[:, None] == p[None, :])
-        target = np.zeros(sums.shape, dtype=dtype)
-        target[pair * len(right) + other, i[pair] * n + q[other]] = scale
-        wrong = sums != target
-        if wrong.any():
-            row, c = (int(index) for index in np.unravel_index(np.argmax(wrong), wrong.shape))
-            x, y = divmod(row, len(right))
-            return Violation(
-                (int(i[x]) + 1, int(j[x]) + 1),
-                (int(p[y]) + 1, int(q[y]) + 1),
-                (c // n + 1, c % n + 1),
-                int(target[row, c]),
-                int(sums[row, c]),
-            )
+    height = max(1, _SLAB // max(1, scheme.rank, m * n))
+    for a in range(m * k):
+        i, j = divmod(a, k)
+        terms = np.flatnonzero(scheme.U[a])
+        right = w[:, terms].T
+        for start in range(0, k * n, height):
+            sums = (v[start : start + height, terms] * u[a, terms]) @ right
+            if modulus:
+                sums = sums % modulus
+            target = np.zeros(sums.shape, dtype=dtype)
+            p, q = np.divmod(np.arange(start, start + len(sums)), n)
+            hit = np.flatnonzero(p == j)
+            target[hit, i * n + q[hit]] = scale
+            wrong = sums != target
+            if wrong.any():
+                b, c = (int(index) for index in np.unravel_index(np.argmax(wrong), wrong.shape))
+                return Violation(
+                    (i + 1, j + 1),
+                    (int(p[b]) + 1, int(q[b]) + 1),
+                    (c // n + 1, c % n + 1),
+                    int(target[b, c]),
+                    int(sums[b, c]),
+                )
     return None
-
-
-def _slabs(rows: int, columns: int, width: int) -> Iterator[tuple[slice, slice]]:
-    """Rectangles of (A entry, B entry) pairs in lexicographic order, of at most ``_SLAB`` numbers in all."""
-    pairs = max(1, _SLAB // width)
-    height, across = max(1, pairs // columns), min(columns, pairs)
-    for a in range(0, rows, height):
-        for b in range(0, columns, across):
-            yield slice(a, a + height), slice(b, b + across)
 
 
 def is_exact(scheme: Scheme) -> bool:

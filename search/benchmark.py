@@ -13,10 +13,11 @@ from typing import Any, Literal
 from catalog.known import classical
 from catalog.scheme import Format, Ring
 from catalog.verify import is_exact
-from search.blocks import Policy, advance, begin
-from search.campaign import compile_kernel, cores
+from search.blocks import Policy, advance, begin, compile_kernel
+from search.campaign import Config, run
 from search.counters import FLIPS
 from search.events import Done, Found
+from search.executors import cores
 from search.find import Query, find
 from search.lifting import lift
 
@@ -103,6 +104,57 @@ def time_to_target(query: Query, seeds: Sequence[int], should_stop: Callable[[],
         "cores": 1 if query.method == "mcts" else query.workers or cores(),
         "device": processor(),
     }
+
+
+def executor_rates(
+    format: Format, ring: Literal["F2", "ZT"], executor: str, workers: int, budget_s: float, repeats: int = 3
+) -> list[Row]:
+    """Accepted flips per second of one worker, on threads of this process and on another executor, in turns.
+
+    Seconds are wall time of whole searches without compiling and without the start of a cluster, so the machine should
+    have a free core for every worker.
+
+    Args:
+        format: the sizes.
+        ring: "F2", or "ZT" for ternary coefficients.
+        executor: the other one, see ``search.executors``.
+        workers: threads, and processes of a cluster on this machine; as many as a scheduler elsewhere has.
+        budget_s: seconds of all searches on one executor together.
+        repeats: searches on each, with seeds of their own; the median is reported.
+    """
+    rates: dict[str, list[float]] = {"local": [], executor: []}
+    for seed in range(1, repeats + 1):
+        for name, found in rates.items():
+            config = Config(
+                format,
+                ring,
+                0,
+                budget_s=budget_s / repeats,
+                seed=seed,
+                workers=workers,
+                executor=name,
+                walkers=4 * workers,
+            )
+            last = [event for event in run(config) if isinstance(event, Done)][0]
+            found.append(last.flips / last.seconds / workers)
+    return [
+        {
+            "kind": "executor",
+            "engine": name.partition("=")[0],
+            "ring": ring,
+            "format": str(format),
+            "per_second_per_worker": statistics.median(found),
+            "lowest": min(found),
+            "highest": max(found),
+            "against_local": statistics.median(found) / statistics.median(rates["local"]),
+            "workers": workers,
+            "budget_s": budget_s,
+            "repeats": repeats,
+            "timer": "wall time of the search",
+            "device": processor(),
+        }
+        for name, found in rates.items()
+    ]
 
 
 def lift_share(format: Format, rank: int, seeds: Sequence[int], budget_s: float) -> Row:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from catalog.known import classical
 from catalog.scheme import Format, Ring, Scheme
 from search.counters import ACTIVE, BEST, COUNTERS, PLUS_LEFT, RANK
+from search.orbits import decompose, expand
 
 MASK_BITS = 64
 # Rows beyond the rank of the start: a walk may climb by its margin, plus two where no flip is left.
 _SPARE_ROWS = 8
+# Cubes beyond those of the start, which orbits of three equal factors become.
+_SPARE_CUBES = 16
 
 
 @dataclass(frozen=True)
 class Walk:
     """State of one walk; the arrays change in place. Letters and contents: see ``search.walk_f2``.
+
+    A symmetric walk (see ``search.walk_symmetric``) has one row for an orbit, one table instead of three, and its K
+    cubes in place of the signs: ``value`` [S + H], ``sign`` [K], ``best`` [S + K].
 
     Attributes:
         format: what the scheme multiplies.
@@ -30,6 +38,7 @@ class Walk:
         best: [2 * S] uint64, its second half all zero over F2.
         counters: [8] int64.
         rng: [1] uint64.
+        symmetric: whether it walks on orbits of the cyclic shift.
     """
 
     format: Format
@@ -42,6 +51,29 @@ class Walk:
     best: NDArray[np.uint64]
     counters: NDArray[np.int64]
     rng: NDArray[np.uint64]
+    symmetric: bool = False
+
+    def rows(self, rank: int, signs: NDArray[np.uint64]) -> int:
+        """Rows of a scheme with ``rank`` products; of a symmetric one the cubes among ``signs`` take none."""
+        return (rank - int(np.count_nonzero(signs))) // 3 if self.symmetric else rank
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether lengths and indices fit: the kernels follow them without looking."""
+        slots, cells = len(self.active), len(self.value)
+        signs = len(self.sign) if self.symmetric else cells
+        kept = self.best[slots:]
+        lengths = (len(self.sign), len(self.links), len(self.place), len(kept), len(self.counters))
+        if lengths != (signs, 2 * cells, slots, signs if self.symmetric else slots, COUNTERS) or not cells > slots > 0:
+            return False
+        rank, lowest, active = (int(self.counters[name]) for name in (RANK, BEST, ACTIVE))
+        return (
+            0 <= 4 * self.rows(rank, self.sign) <= slots
+            and 0 <= 4 * self.rows(lowest, kept) <= slots
+            and active <= slots
+            and int(self.links.max()) < cells
+            and int(self.active[: max(active, 0)].max(initial=0)) < slots
+        )
 
 
 ARRAYS = ("value", "sign", "links", "active", "place", "best", "counters", "rng")
@@ -76,26 +108,34 @@ def require_walkable(format: Format) -> None:
             )
 
 
-def begin(scheme: Scheme, seed: int) -> Walk:
+def begin(scheme: Scheme, seed: int, *, symmetric: bool = False) -> Walk:
     """A walk that stands at a scheme.
 
     Args:
         scheme: over F2 or F3, or ternary over Z.
         seed: any integer; its lowest 64 bits count.
+        symmetric: walk on orbits of the cyclic shift, over F2.
 
     Raises:
-        ValueError: the ring, a coefficient or the format does not suit a walk.
+        ValueError: the ring, a coefficient, the format or the lack of symmetry does not suit a walk.
     """
     require_walkable(scheme.format)
     if scheme.ring not in (Ring.F2, Ring.F3) and not scheme.is_ternary:
         raise ValueError(f"{scheme} is neither over F2 or F3 nor ternary over Z; reduce it to F2 or F3 first")
-    rows = scheme.rank + _SPARE_ROWS
-    slots, buckets = 4 * rows, 1 << (8 * rows - 1).bit_length()
-    cells = slots + 3 * buckets
-    value, sign = np.zeros(cells, np.uint64), np.zeros(cells, np.uint64)
-    value[: 4 * scheme.rank], sign[: 4 * scheme.rank] = to_masks(scheme)
+    if symmetric:
+        orbits, cubes = decompose(scheme)
+        rank, filled = 3 * len(orbits) + len(cubes), np.pad(orbits, ((0, 0), (0, 1))).ravel()
+        slots = len(filled) + 4 * _SPARE_ROWS
+        cells = slots + (1 << (4 * slots - 1).bit_length())
+        sign = _padded(cubes, len(cubes) + _SPARE_CUBES)
+    else:
+        rank, (filled, signs) = scheme.rank, to_masks(scheme)
+        slots = len(filled) + 4 * _SPARE_ROWS
+        cells = slots + 3 * (1 << (2 * slots - 1).bit_length())
+        sign = _padded(signs, cells)
+    value = _padded(filled, cells)
     counters = np.zeros(COUNTERS, np.int64)
-    counters[[RANK, ACTIVE, BEST, PLUS_LEFT]] = scheme.rank, -1, scheme.rank, 1 << 62
+    counters[[RANK, ACTIVE, BEST, PLUS_LEFT]] = rank, -1, rank, 1 << 62
     state = np.random.SeedSequence(seed % (1 << 64)).generate_state(1, np.uint64) | np.uint64(1)
     return Walk(
         format=scheme.format,
@@ -105,17 +145,29 @@ def begin(scheme: Scheme, seed: int) -> Walk:
         links=np.zeros(2 * cells, np.uint32),
         active=np.zeros(slots, np.uint32),
         place=np.zeros(slots, np.uint32),
-        best=np.concatenate([value[:slots], sign[:slots]]),
+        best=np.concatenate([value[:slots], sign if symmetric else sign[:slots]]),
         counters=counters,
         rng=state,
+        symmetric=symmetric,
     )
+
+
+def _padded(masks: NDArray[np.uint64], length: int) -> NDArray[np.uint64]:
+    return np.concatenate([masks, np.zeros(length - len(masks), np.uint64)])
 
 
 def advance(walk: Walk, steps: int, target: int, policy: Policy) -> None:
     """Walk on in place for at most ``steps`` steps, or until the rank is at most ``target``."""
     tail = (walk.links, walk.active, walk.place, walk.best, walk.counters, walk.rng)
     walk.counters[PLUS_LEFT] = min(walk.counters[PLUS_LEFT], 2 * policy.plus_interval)
-    if walk.ring is Ring.F2:
+    if walk.symmetric:
+        from search.walk_symmetric import walk_symmetric
+
+        links, active, place, best, counters, rng = tail
+        orbits, cubes = best[: len(active)], best[len(active) :]
+        state = walk.value, walk.sign, links, active, place, orbits, cubes, counters, rng
+        walk_symmetric(*state, steps, target, policy.plus_interval, policy.margin)
+    elif walk.ring is Ring.F2:
         from search.walk_f2 import walk_f2
 
         walk_f2(walk.value, *tail, steps, target, policy.plus_interval, policy.margin)
@@ -129,9 +181,20 @@ def advance(walk: Walk, steps: int, target: int, policy: Policy) -> None:
         walk_zt(walk.value, walk.sign, *tail, steps, target, policy.plus_interval, policy.margin)
 
 
+def compile_kernel(ring: Ring, symmetric: bool = False) -> float:
+    """Compile the kernel of a ring, or load it from its cache; the seconds that took."""
+    begun = time.perf_counter()
+    advance(begin(classical(Format(1, 1, 1), ring), 0, symmetric=symmetric), 1, 0, Policy(1, 1, 1))
+    return time.perf_counter() - begun
+
+
 def lowest(walk: Walk) -> Scheme:
     """The latest scheme of the lowest rank that the walk has met."""
     rank, slots = int(walk.counters[BEST]), len(walk.active)
+    if walk.symmetric:
+        cubes = walk.best[slots:]
+        orbits = walk.best[: 4 * walk.rows(rank, cubes)].reshape(-1, 4)[:, :3]
+        return expand(walk.format.n, orbits, cubes[cubes != 0])
     return to_scheme(walk.format, walk.ring, walk.best[: 4 * rank], walk.best[slots : slots + 4 * rank])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ class Brent:
     format: Format
     start: NDArray[np.int64]
     target: NDArray[np.int64]
-    prime: int = 2
+    prime: int = field(default=2, kw_only=True)
 
     @classmethod
     def of(cls, scheme: Scheme) -> Brent:
@@ -38,7 +38,7 @@ class Brent:
         i, j, col = (index.ravel() for index in np.indices((m, k, n)))
         target[i, j, j, col, i, col] = 1
         start = np.concatenate([factor.ravel() for factor in scheme.factors])
-        return cls(scheme.format, start, target.ravel(), scheme.ring.modulus)
+        return cls(scheme.format, start, target.ravel(), prime=scheme.ring.modulus)
 
     @property
     def rows(self) -> tuple[int, int, int]:

@@ -1,28 +1,25 @@
-"""A search with a budget: blocks of flip-graph walks on threads, merged in a fixed order, as a stream of events.
+"""A search with a budget: blocks of flip-graph walks on workers, merged in a fixed order, as a stream of events.
 
 All walks take rounds of equally many steps; after a round the results are merged in walk order, and every random
 choice comes from a generator seeded by the position of the walk. What a campaign finds within a number of steps is
-therefore the same for any number of workers, and a checkpoint continues it exactly. Kernels release the GIL, so the
-workers are threads.
+therefore the same for any executor and any number of workers, and a checkpoint continues it exactly.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from catalog.known import classical
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import reduce_mod
 from catalog.verify import require_exact
-from search import checkpoint, ladder
-from search.blocks import Policy, Walk, advance, begin, lowest, require_walkable
+from search import checkpoint, executors, ladder
+from search.blocks import Policy, Walk, lowest, require_walkable
 from search.counters import BEST, FLIPS, STEPS, STUCK
-from search.events import Checkpoint, Done, Event, Found, Progress, Started
+from search.events import Checkpoint, Done, Event, Found, Notice, Progress, Started
+from search.orbits import Symmetry, require_square
 
 # Rounds double from the first to the last length, steps per walk: small formats end in milliseconds, and a block of
 # a large one takes about a fifth of a second.
@@ -40,12 +37,16 @@ class Config:
         steps: steps of all walks together before it ends, counted from the start of the campaign; None for no limit.
         budget_s: seconds before it ends, counted likewise and without compiling; None for no limit.
         seed: of every random choice.
-        workers: threads; None for one per core.
-        walkers: walks on this format.
+        workers: threads, or processes of a Dask cluster on this machine; None for one per core.
+        executor: "local", "dask" or "dask=tcp://HOST:PORT", see ``search.executors``.
+        walkers: walks on this format. Rounds end together: four walks or more per worker keep all of them busy.
         plus_interval, margin, restart: see ``search.blocks.Policy``; None for a portfolio that suits the format.
         climb: whether to search smaller formats as well and extend what is found there.
+        symmetry: to walk on orbits of the cyclic shift (see ``search.walk_symmetric``), square formats over F2 only;
+            then no smaller format is searched.
         checkpoint_s: seconds between checkpoints.
         extras: how many other distinct schemes of the lowest rank are reported beside the first one.
+        report_rungs: whether schemes of smaller formats are reported as well, one of every new lowest rank.
 
     Raises:
         ValueError: a value makes no sense or there is no limit.
@@ -58,18 +59,26 @@ class Config:
     budget_s: float | None = None
     seed: int = 0
     workers: int | None = None
+    executor: str = "local"
     walkers: int = 8
     plus_interval: int | None = None
     margin: int | None = None
     restart: int | None = None
     climb: bool = True
+    symmetry: Symmetry | None = None
     checkpoint_s: float = 10.0
     extras: int = 8
+    report_rungs: bool = False
 
     def __post_init__(self) -> None:
         require_walkable(self.format)
+        executors.require(self.executor)
         if self.ring not in ("F2", "F3", "ZT"):
             raise ValueError(f"flip-graph walks need ring F2, F3 or ZT, not {self.ring}")
+        if self.symmetry is not None:
+            require_square(self.format)
+            if self.ring != "F2":
+                raise ValueError(f"symmetric walks need ring F2, not {self.ring}; lift what they find")
         if self.steps is None and self.budget_s is None:
             raise ValueError("a campaign needs a limit; give steps or budget_s")
         limits = [("target", self.target, 0), ("steps", self.steps, 1), ("budget_s", self.budget_s, 0)]
@@ -83,18 +92,6 @@ class Config:
     def scheme_ring(self) -> Ring:
         """Ring of the schemes that are yielded."""
         return Ring.Z if self.ring == "ZT" else Ring(self.ring)
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def compile_kernel(ring: Ring) -> float:
-    """Compile the kernel of a ring, or load it from its cache; the seconds that took."""
-    begun = time.perf_counter()
-    advance(begin(classical(Format(1, 1, 1), ring), 0), 1, 0, Policy(1, 1, 1))
-    return time.perf_counter() - begun
 
 
 def run(
@@ -135,7 +132,9 @@ class _Run:
         self.config, self.should_stop = config, should_stop
         ring = config.scheme_ring
         starts = [_as_start(scheme, config.format, config.ring) for scheme in starts]
-        self.rungs = ladder.build(config.format, ring, config.seed, _policies(config), starts, config.climb)
+        self.rungs = ladder.build(
+            config.format, ring, config.seed, _policies(config), starts, config.climb, config.symmetry
+        )
         self.totals = checkpoint.Totals()
         if resume is not None:
             checkpoint.restore(resume, self.rungs, self.totals, ring, config.seed)
@@ -143,38 +142,44 @@ class _Run:
         self.setup_seconds = time.monotonic() - begun
 
     def events(self) -> Iterator[Event]:
+        with executors.opened(self.config.executor, self.config.workers or executors.cores()) as executor:
+            yield Started(executor.prepare(self.config.scheme_ring, self.config.symmetry is not None))
+            yield from self._search(executor)
+
+    def _search(self, executor: executors.Executor) -> Iterator[Event]:
         config, totals = self.config, self.totals
-        yield Started(compile_kernel(config.scheme_ring))
         self.begun = time.monotonic() - totals.seconds - self.setup_seconds
         improved = saved = time.monotonic()
         totals.rank = totals.rank or self.top.rank
         standing = [lowest(walk) for walk in self.top.walks if walk.counters[BEST] == totals.rank]
         yield self._found(standing[0] if standing else ladder.pooled(self.top, config.scheme_ring, 0))
         exhausted = False
-        with ThreadPoolExecutor(config.workers or cores()) as pool:
-            while totals.rank > config.target and not self._over() and not exhausted:
-                if not any(rung.owed.any() for rung in self.rungs):
-                    self._owe()
-                begun, flips, steps = time.monotonic(), totals.flips, totals.steps
-                for walk in self._advance(pool):
-                    if walk.format == config.format and walk.counters[BEST] < totals.rank:
-                        totals.rank, totals.extras, improved = int(walk.counters[BEST]), 0, time.monotonic()
-                        yield self._found(lowest(walk))
-                        if totals.rank <= config.target:
-                            break
-                if totals.rank > config.target and not any(rung.owed.any() for rung in self.rungs):
-                    exhausted = totals.steps == steps
-                    yield from self._merge()
-                now = time.monotonic()
-                totals.seconds = now - self.begun
-                rate = (totals.flips - flips) / max(now - begun, 1e-9)
-                yield Progress(
-                    totals.rank, totals.steps, totals.flips, rate, totals.seconds, now - improved, len(self.top.pool)
-                )
-                if now - saved >= config.checkpoint_s and totals.rank > config.target:
-                    saved = now
-                    yield Checkpoint(checkpoint.save(self.rungs, totals, config.scheme_ring, config.seed))
+        while totals.rank > config.target and not self._over() and not exhausted:
+            if not any(rung.owed.any() for rung in self.rungs):
+                self._owe()
+            begun, flips, steps = time.monotonic(), totals.flips, totals.steps
+            for walk in self._advance(executor):
+                if isinstance(walk, Notice):
+                    yield walk
+                elif walk.format == config.format and walk.counters[BEST] < totals.rank:
+                    totals.rank, totals.extras, improved = int(walk.counters[BEST]), 0, time.monotonic()
+                    yield self._found(lowest(walk))
+                    if totals.rank <= config.target:
+                        break
+            if totals.rank > config.target and not any(rung.owed.any() for rung in self.rungs):
+                exhausted = totals.steps == steps
+                yield from self._merge()
+            now = time.monotonic()
+            totals.seconds = now - self.begun
+            rate = (totals.flips - flips) / max(now - begun, 1e-9)
+            yield Progress(
+                totals.rank, totals.steps, totals.flips, rate, totals.seconds, now - improved, len(self.top.pool)
+            )
+            if now - saved >= config.checkpoint_s and totals.rank > config.target:
+                saved = now
+                yield Checkpoint(checkpoint.save(self.rungs, totals, config.scheme_ring, config.seed))
         totals.seconds = time.monotonic() - self.begun
+        yield from self._byproducts()
         status: Literal["found", "budget", "interrupted"] = "budget"
         if totals.rank <= config.target:
             status = "found"
@@ -207,11 +212,11 @@ class _Run:
     def _block(self) -> int:
         return min(_FIRST_BLOCK << min(self.totals.rounds, 32), _LAST_BLOCK)
 
-    def _advance(self, pool: ThreadPoolExecutor) -> Iterator[Walk]:
+    def _advance(self, executor: executors.Executor) -> Iterator[Walk | Notice]:
         """Work off what is owed, as far as the limits allow; yields each walk, in order, after its block."""
         config, totals = self.config, self.totals
         left = 1 << 62 if config.steps is None else config.steps - totals.steps
-        jobs: list[tuple[ladder.Rung, int, int, int, Future[None]]] = []
+        jobs: list[tuple[ladder.Rung, int, int, int, executors.Job]] = []
         for rung in self.rungs:
             target = config.target if rung is self.top else 0
             for index, walk in enumerate(rung.walks):
@@ -219,16 +224,19 @@ class _Run:
                 if steps:
                     left -= steps
                     before = int(walk.counters[STEPS]), int(walk.counters[FLIPS])
-                    job = pool.submit(advance, walk, steps, target, rung.policies[index])
+                    job = executor.submit(walk, steps, target, rung.policies[index])
                     jobs.append((rung, index, *before, job))
+
+        def cancel_when_over() -> None:
+            if self._over():
+                _cancel(jobs)
+
         try:
             for rung, index, steps, flips, job in jobs:
-                if self._over():
-                    _cancel(jobs)
-                if job.cancelled():
+                moved = yield from executors.wait(job, executor, cancel_when_over)
+                if moved is None:
                     continue
-                job.result()
-                walk = rung.walks[index]
+                walk = rung.walks[index] = moved
                 done = int(walk.counters[STEPS]) - steps
                 rung.owed[index] = 0 if walk.counters[STUCK] else rung.owed[index] - done
                 rung.spent[0] += done
@@ -239,8 +247,16 @@ class _Run:
         finally:
             _cancel(jobs)
 
+    def _byproducts(self) -> Iterator[Found]:
+        """Report new lowest ranks of smaller formats, before the end of a round takes them into the pools."""
+        for rung in self.rungs[:-1] if self.config.report_rungs else ():
+            best = min(rung.walks, key=lambda walk: int(walk.counters[BEST]))
+            if best.counters[BEST] < rung.rank:
+                yield self._found(lowest(best))
+
     def _merge(self) -> Iterator[Found]:
         """End a round; report new schemes of a rank that has stood for a whole long round."""
+        yield from self._byproducts()
         before = self.top.rank
         fresh = ladder.merge(self.rungs, self.config.scheme_ring, self.config.seed, self._block)
         if self.top.rank == before and self._block == _LAST_BLOCK:
@@ -249,7 +265,7 @@ class _Run:
                 yield self._found(scheme)
 
 
-def _cancel(jobs: Sequence[tuple[ladder.Rung, int, int, int, Future[None]]]) -> None:
+def _cancel(jobs: Sequence[tuple[ladder.Rung, int, int, int, executors.Job]]) -> None:
     for *_, job in jobs:
         job.cancel()
 
@@ -257,7 +273,10 @@ def _cancel(jobs: Sequence[tuple[ladder.Rung, int, int, int, Future[None]]]) -> 
 def _policies(config: Config) -> list[Policy]:
     names = ("plus_interval", "margin", "restart")
     given = {name: getattr(config, name) for name in names if getattr(config, name) is not None}
-    return [replace(policy, **given) for policy in ladder.default_policies(config.format, config.walkers)]
+    return [
+        replace(policy, **given)
+        for policy in ladder.default_policies(config.format, config.walkers, config.symmetry is not None)
+    ]
 
 
 def _as_start(scheme: Scheme, format: Format, ring: str) -> Scheme:

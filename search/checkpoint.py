@@ -9,7 +9,6 @@ import numpy as np
 
 from catalog.scheme import Ring
 from search.blocks import ARRAYS, Walk
-from search.counters import ACTIVE, BEST, COUNTERS, RANK
 from search.ladder import Rung
 
 State = dict[str, Any]
@@ -32,6 +31,7 @@ class Totals:
 def save(rungs: list[Rung], totals: Totals, ring: Ring, seed: int) -> State:
     """Copy everything into a flat dictionary of numpy arrays, integers and floats."""
     state: State = {"version": VERSION, "characteristic": ring.modulus, "seed": seed, **asdict(totals)}
+    state["symmetry"] = _symmetry(rungs)
     state["formats"] = np.array([rung.format for rung in rungs], np.int64)
     state["walkers"] = np.array([len(rung.walks) for rung in rungs], np.int64)
     for level, rung in enumerate(rungs):
@@ -55,6 +55,7 @@ def restore(state: State, rungs: list[Rung], totals: Totals, ring: Ring, seed: i
             "version": VERSION,
             "characteristic": ring.modulus,
             "seed": seed,
+            "symmetry": _symmetry(rungs),
             "formats": [list(rung.format) for rung in rungs],
             "walkers": [len(rung.walks) for rung in rungs],
         }
@@ -72,31 +73,13 @@ def restore(state: State, rungs: list[Rung], totals: Totals, ring: Ring, seed: i
                 arrays = {
                     name: np.array(state[f"{level}/{index}/{name}"], getattr(walk, name).dtype) for name in ARRAYS
                 }
-                restored = Walk(walk.format, walk.ring, **arrays)
-                _require_sound(restored)
+                restored = Walk(walk.format, walk.ring, **arrays, symmetric=walk.symmetric)
+                if not restored.is_sound:
+                    raise ValueError("the checkpoint is damaged, its indices do not fit; start the search anew")
                 rung.walks[index] = restored
     except KeyError as error:
         raise ValueError(f"the checkpoint lacks {error.args[0]!r}; start the search anew") from None
 
 
-def _require_sound(walk: Walk) -> None:
-    """The kernels follow these indices without looking; a damaged one would lead them out of their arrays.
-
-    Raises:
-        ValueError: an array has the wrong length or an index lies outside it.
-    """
-    slots, cells = len(walk.active), len(walk.value)
-    rank, active = int(walk.counters[RANK]), int(walk.counters[ACTIVE])
-    alive = walk.active[: max(active, 0)]
-    sound = (
-        (len(walk.sign), len(walk.links), len(walk.place), len(walk.best)) == (cells, 2 * cells, slots, 2 * slots)
-        and len(walk.counters) == COUNTERS
-        and cells > slots > 0
-        and 0 <= 4 * rank <= slots
-        and 0 <= 4 * int(walk.counters[BEST]) <= slots
-        and active <= slots
-        and int(walk.links.max()) < cells
-        and int(alive.max(initial=0)) < slots
-    )
-    if not sound:
-        raise ValueError("the checkpoint is damaged, its indices do not fit; start the search anew")
+def _symmetry(rungs: list[Rung]) -> str:
+    return ",".join(str(rung.symmetry) for rung in rungs if rung.symmetry)

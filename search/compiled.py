@@ -32,7 +32,13 @@ def _choose_cache() -> None:
     """
     if os.environ.get("NUMBA_CACHE_DIR"):
         return
+    numba.config.CACHE_DIR = str(cache_folder() / "numba" / state_of_sources())  # type: ignore[attr-defined]
+
+
+@functools.cache
+def state_of_sources() -> str:
+    """A hash of the sources of this package, the same wherever the same walks are walked."""
     state = hashlib.sha256()
     for source in sorted(Path(__file__).parent.glob("*.py")):
         state.update(source.read_bytes())
-    numba.config.CACHE_DIR = str(cache_folder() / "numba" / state.hexdigest()[:16])  # type: ignore[attr-defined]
+    return state.hexdigest()[:16]

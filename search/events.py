@@ -49,6 +49,13 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Notice:
+    """Something that a person should know while the campaign waits, in one sentence."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Checkpoint:
     """Everything that ``run`` needs to continue: arrays and numbers by name."""
 
@@ -80,4 +87,4 @@ class Done:
     failures: int = 0
 
 
-Event = Started | Found | Progress | Checkpoint | Done
+Event = Started | Found | Progress | Notice | Checkpoint | Done

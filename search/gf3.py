@@ -82,9 +82,7 @@ class Elimination3:
         return out.astype(np.int64)
 
 
-def eliminate3(
-    matrix: Bits, unknowns: int, should_stop: Callable[[], bool] = lambda: False
-) -> Elimination3 | None:
+def eliminate3(matrix: Bits, unknowns: int, should_stop: Callable[[], bool] = lambda: False) -> Elimination3 | None:
     """Eliminate a packed matrix over F3 in place; earlier columns become pivots before later ones.
 
     Args:

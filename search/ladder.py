@@ -19,6 +19,7 @@ from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import Axis, extend, orientations
 from search.blocks import Policy, Walk, begin, lowest, to_masks, to_scheme
 from search.counters import BEST, BEST_AT, STEPS, STUCK
+from search.orbits import Symmetry, standard
 
 # The standard algorithm is a good start up to this many products.
 _EASY_VOLUME = 27
@@ -43,6 +44,7 @@ class Rung:
         restarts: [walks] int64. How often each walk was started anew.
         pool: [8 * r] uint64 each: value and sign masks of the distinct best schemes, the oldest first.
         spent: steps of all walks, and the same at the last gain.
+        symmetry: what the walks keep invariant, None for nothing.
     """
 
     format: Format
@@ -53,11 +55,23 @@ class Rung:
     restarts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     pool: list[NDArray[np.uint64]] = field(default_factory=list)
     spent: NDArray[np.int64] = field(default_factory=lambda: np.zeros(2, np.int64))
+    symmetry: Symmetry | None = None
 
     @property
     def rank(self) -> int:
         """Rank of the schemes in the pool."""
         return len(self.pool[0]) // 8
+
+    def standard(self, ring: Ring, turn: int) -> Scheme:
+        """The standard algorithm; of a symmetric rung in a form that depends on whose turn it is."""
+        if self.symmetry is None:
+            return classical(self.format, ring)
+        diagonals = self.symmetry.diagonals
+        return standard(self.format.n, diagonals[turn % len(diagonals)])
+
+    def begin(self, scheme: Scheme, seed: int) -> Walk:
+        """A walk of the rung's kind."""
+        return begin(scheme, seed, symmetric=self.symmetry is not None)
 
     @property
     def resting(self) -> bool:
@@ -75,9 +89,11 @@ def formats_below(format: Format) -> list[tuple[Format, Axis | None]]:
     return [*formats_below(smaller), (format, axis)]
 
 
-def default_policies(format: Format, count: int) -> list[Policy]:
+def default_policies(format: Format, count: int, symmetric: bool = False) -> list[Policy]:
     """A portfolio: small formats want many plus transitions and a low ceiling, large ones the contrary."""
-    if format.volume <= 40:
+    if symmetric:
+        settings, restart = [(20_000, 1), (40_000, 1)], 60_000_000
+    elif format.volume <= 40:
         settings = [(10_000, 1), (3_000, 1), (10_000, 1), (1_000, 1), (30_000, 2), (3_000, 1), (10_000, 1), (1_000, 1)]
         restart = 20_000_000
     elif format.volume <= 64:
@@ -90,7 +106,13 @@ def default_policies(format: Format, count: int) -> list[Policy]:
 
 
 def build(
-    format: Format, ring: Ring, seed: int, policies: Sequence[Policy], starts: Sequence[Scheme], climb: bool
+    format: Format,
+    ring: Ring,
+    seed: int,
+    policies: Sequence[Policy],
+    starts: Sequence[Scheme],
+    climb: bool,
+    symmetry: Symmetry | None = None,
 ) -> list[Rung]:
     """The rungs with their first walks.
 
@@ -101,20 +123,21 @@ def build(
         policies: one for every walk of the top rung.
         starts: schemes of the top rung's format to start from, beside the standard algorithm.
         climb: whether to have rungs below the top.
+        symmetry: what the walks keep invariant; then there is one rung.
     """
-    plan = formats_below(format) if climb else [(format, None)]
+    plan = formats_below(format) if climb and symmetry is None else [(format, None)]
     ladder = []
     for level, (size, axis) in enumerate(plan):
         top = level == len(plan) - 1
-        rung = Rung(size, axis, policies if top else default_policies(size, _LOWER_WALKERS))
+        rung = Rung(size, axis, policies if top else default_policies(size, _LOWER_WALKERS), symmetry=symmetry)
         count = len(rung.policies)
         rung.owed, rung.restarts = np.zeros(count, np.int64), np.zeros(count, np.int64)
         given = list(starts) if top else []
         for scheme in [classical(size, ring), *given]:
             add(rung, scheme)
         for index in range(count):
-            scheme = given[index % len(given)] if given else classical(size, ring)
-            rung.walks.append(begin(scheme, _seed(seed, level, index, 0)))
+            scheme = given[index % len(given)] if given else rung.standard(ring, index)
+            rung.walks.append(rung.begin(scheme, _seed(seed, level, index, 0)))
         ladder.append(rung)
     return ladder
 
@@ -198,8 +221,8 @@ def merge(ladder: list[Rung], ring: Ring, seed: int, block: int) -> list[Scheme]
             elif draw < 0.9 if below is not None else draw < 0.5:
                 scheme = pooled(rung, ring, int(rng.integers(len(rung.pool))))
             else:
-                scheme = classical(rung.format, ring)
-            rung.walks[index] = begin(scheme, _seed(seed, level, index, int(rung.restarts[index])))
+                scheme = rung.standard(ring, index + int(rung.restarts[index]))
+            rung.walks[index] = rung.begin(scheme, _seed(seed, level, index, int(rung.restarts[index])))
             if behind:
                 rung.spent[1] = rung.spent[0]
     return fresh

@@ -1,9 +1,9 @@
 """Lifting of a scheme over F2 or F3 to the integers, ternary ones wherever there are any, or to the rationals.
 
 From F3 there is Hensel lifting alone (``search.hensel``): its residues are signed, so that a ternary lift is often the
-scheme itself, and coefficients may be halves. From F2 three ways are tried in turn, the cheap ones first: signs for the scheme itself (``search.signs``); signs for a sparse
-scheme that differs by a change of bases (``search.bases``), carried back; and Hensel lifting (``search.hensel``), where
-coefficients may grow.
+scheme itself, and coefficients may be halves. From F2 three ways are tried in turn, the cheap ones first: signs for the
+scheme itself (``search.signs``); signs for a sparse scheme that differs by a change of bases (``search.bases``),
+carried back; and Hensel lifting, where coefficients may grow.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from catalog.verify import require_exact
 from search.bases import carry_back, sparsen
 from search.brent import Brent
 from search.hensel import prepare
+from search.orbit_brent import OrbitBrent
 from search.signs import Signs, signs_mod4
 
 # Walks among signs, and climbs of Hensel lifting from different signs, for each attempt from F2.
@@ -35,6 +36,7 @@ def lift(
     max_bits: int = 20,
     rational: bool = False,
     keep_bases: bool = True,
+    symmetric: bool = False,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Scheme | None:
     """Find a scheme over Z that is congruent to ``scheme`` modulo 2 or 3.
@@ -50,14 +52,16 @@ def lift(
             divisible by 3 for F3.
         keep_bases: False to take also a ternary scheme that is congruent to ``scheme`` only after a change of bases.
             Nearly every scheme that lifts has one, few are ternary in the bases in which they were found.
+        symmetric: keep the cyclic symmetry of a scheme that has it (see ``search.orbit_brent``): a third of the work,
+            and the lift has it too. Other bases are not tried.
         should_stop: asked many times a second; when true the answer is what was found by then, mostly None.
 
     Returns:
         An exact scheme over Z (or Q, see ``rational``), or None.
 
     Raises:
-        ValueError: the scheme is not over F2 or F3 or not exact there, a number lies outside its range, or Hensel lifting is
-            needed and would take more than 2 GiB.
+        ValueError: the scheme is not over F2 or F3, not exact there or not as symmetric as asked, a number lies
+            outside its range, or Hensel lifting is needed and would take more than 2 GiB.
     """
     if not scheme.ring.modulus:
         raise ValueError(
@@ -67,16 +71,18 @@ def lift(
         raise ValueError(f"{attempts=} must be at least 1 and {max_bits=} must lie in 2..60")
     require_exact(scheme)
     rng = np.random.default_rng(seed)
-    brent = Brent.of(scheme)
     if scheme.ring is Ring.F3:
-        return _lift3(brent, rng, attempts, max_bits, rational, should_stop)
+        if symmetric:
+            raise ValueError("lifts that keep the cyclic symmetry need a scheme over F2; leave symmetric out for F3")
+        return _lift3(Brent.of(scheme), rng, attempts, max_bits, rational, should_stop)
+    brent = OrbitBrent.of(scheme) if symmetric else Brent.of(scheme)
     signs = signs_mod4(brent, rng, should_stop)
     # Without signs modulo 4 in these bases nothing can be better than a 2.
     goal = 1 if signs or not keep_bases else 2
     found: list[Scheme] = []
     for attempt in range(attempts):
         found += islice(_walks(signs, rng, should_stop), 1)
-        if not _good(found, goal):
+        if not _good(found, goal) and not symmetric:
             sparse, steps = sparsen(scheme, rng, kicks=3 * attempt)
             walks = _walks(signs_mod4(Brent.of(sparse), rng, should_stop), rng, should_stop)
             found += (carry_back(ternary, steps) for ternary in walks) if keep_bases else islice(walks, 1)
@@ -84,8 +90,11 @@ def lift(
             hensel = prepare(brent, rng, should_stop)
             if hensel is not None and not hensel.lifts_once():
                 return None  # no choice of free unknowns can repair the step to modulus 4
-            climbs = [hensel.climb(rng, max_bits, should_stop) for _ in range(_CLIMBS) if hensel is not None]
-            found += [lifted for lifted in climbs if lifted is not None]
+            for _ in range(_CLIMBS):
+                if hensel is None or _good(found, 2) or should_stop():
+                    break
+                lifted = hensel.climb(rng, max_bits, should_stop)
+                found += [lifted] if lifted is not None else []
         if _good(found, goal) or should_stop():
             break
     allowed = found if rational else _integral(found)

@@ -92,7 +92,7 @@ def signs_mod4(brent: Brent, rng: np.random.Generator, should_stop: Callable[[],
     matrix = np.zeros((len(active), words), dtype=np.uint64)
     for column in products.T:
         bit = np.uint64(1) << (column & 63).astype(np.uint64)
-        np.bitwise_or.at(matrix, (equations, column >> 6), bit)
+        np.bitwise_xor.at(matrix, (equations, column >> 6), bit)
     target = brent.target[active]
     elimination = eliminate_packed(matrix, len(support), should_stop)
     if elimination is None:

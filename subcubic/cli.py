@@ -8,6 +8,7 @@ import typer
 
 from subcubic import catalog_verbs, search_verb
 from subcubic.bench_verb import bench
+from subcubic.closure_verb import closure
 from subcubic.doctor import doctor
 from subcubic.export_verb import export
 from subcubic.search_verb import search
@@ -33,6 +34,7 @@ def subcubic(
 
 app.command()(search)
 app.add_typer(search_verb.runs, name="runs")
+catalog_verbs.app.command()(closure)
 app.add_typer(catalog_verbs.app, name="catalog")
 app.command()(export)
 app.command()(bench)

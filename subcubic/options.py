@@ -23,6 +23,9 @@ Reference = Annotated[
     str, typer.Argument(metavar="SCHEME", help="An id or its prefix, a format such as 3x4x5, a built-in name, a file.")
 ]
 RingOption = Annotated[str | None, typer.Option(help="F2, F3, ZT (ternary), Z or Q.")]
+ExecutorOption = Annotated[
+    str, typer.Option(help="Where walks run: local, dask for processes here, or dask=tcp://HOST:PORT for a scheduler.")
+]
 RINGS = ("F2", "F3", "ZT", "Z", "Q")
 
 

@@ -37,6 +37,10 @@ class Display:
         else:
             self.console.print(line, highlight=False, soft_wrap=True)
 
+    def say(self, text: str) -> None:
+        """Show a sentence that stays."""
+        self.console.print(text, highlight=False, soft_wrap=True)
+
     def __enter__(self) -> Display:
         if self.status:
             self.status.start()

@@ -2,7 +2,8 @@
 
 A run folder holds ``config.toml`` (the resolved options), ``status.json`` (replaced atomically), ``checkpoint.npz``
 (replaced atomically) and ``progress.jsonl``; a file named ``stop`` asks the search to end at its next block. Its size
-is bounded: only the progress file grows, and it is halved when it passes PROGRESS_BYTES.
+is bounded: only the progress file grows, and every other line of it goes when it passes PROGRESS_BYTES, so that it
+still spans the whole search.
 """
 
 from __future__ import annotations
@@ -115,14 +116,19 @@ class Run:
         self._replace("status.json", json.dumps({**mine, **facts}).encode())
 
     def log(self, **facts: Any) -> None:
-        """Append one JSON line to the progress file, whose older half goes when it grows too long."""
+        """Append one JSON line to the progress file, of which every other line goes when it grows too long."""
         path = self.path / "progress.jsonl"
         with self._writing():
             with path.open("a") as file:
                 file.write(json.dumps(facts) + "\n")
             if path.stat().st_size > PROGRESS_BYTES:
                 lines = path.read_text().splitlines(keepends=True)
-                self._replace(path.name, "".join(lines[len(lines) // 2 :]).encode())
+                self._replace(path.name, "".join(lines[::-2][::-1]).encode())
+
+    def progress(self) -> list[str]:
+        """The lines of the progress file, oldest first; one that a kill cut off is left out."""
+        path = self.path / "progress.jsonl"
+        return [line for line in path.read_text().splitlines() if _is_object(line)] if path.exists() else []
 
     def write_checkpoint(self, state: Mapping[str, Any]) -> None:
         """Replace the checkpoint atomically: a kill leaves the old one or the new one."""
@@ -198,6 +204,13 @@ def all_runs() -> list[Run]:
     """Every run folder, oldest first."""
     folder = runs_folder()
     return [Run(p) for p in sorted(folder.iterdir()) if (p / "config.toml").is_file()] if folder.is_dir() else []
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
 
 
 def _alive(pid: int | None, started: str | None) -> bool:

@@ -8,9 +8,10 @@ from typing import Any
 
 from catalog.provenance import utc_now
 from catalog.scheme import Format
-from search.benchmark import Row, flip_rate, lift_share, processor, time_to_target
+from search.benchmark import Row, executor_rates, flip_rate, lift_share, processor, time_to_target
+from search.executors import cores
 from search.find import Query
-from subcubic.errors import SCHEMA_VERSION, ExitCode
+from subcubic.errors import SCHEMA_VERSION, ExitCode, UsageError
 from subcubic.output import note, print_json, table
 from subcubic.version import commit
 
@@ -39,9 +40,23 @@ _HEAD |= {"schema_version": SCHEMA_VERSION, "timer": "see each row"}
 
 def run_benchmark(format: Format | None, ring: str | None, out: Path | None, as_json: bool) -> ExitCode:
     """Measure everything, or what concerns one format and ring, and print and save the rows."""
+    return _report(_rows(format, ring), out, as_json)
+
+
+def run_executor_benchmark(
+    format: Format, ring: str, executor: str, workers: int | None, budget_s: float, out: Path | None, as_json: bool
+) -> ExitCode:
+    """Compare the speed of an executor with that of threads, and print and save the rows."""
+    if ring not in ("F2", "ZT"):
+        raise UsageError(f"walks of executors are compared over F2 or ZT, not {ring}")
+    rows = executor_rates(format, ring, executor, workers or cores(), budget_s)  # type: ignore[arg-type]
+    return _report(iter(rows), out, as_json)
+
+
+def _report(source: Iterator[Row], out: Path | None, as_json: bool) -> ExitCode:
     rows: list[Row] = []
     try:
-        for row in _rows(format, ring):
+        for row in source:
             rows.append(row)
             note(_line(row))
     except KeyboardInterrupt:
@@ -94,6 +109,9 @@ def result(row: dict[str, Any]) -> str:
     """What a row says, in one phrase."""
     if row["kind"] == "rate":
         return f"{row['per_second_per_core'] / 1e6:.1f} M accepted flips/s of one core"
+    if row["kind"] == "executor":
+        rate, share = row["per_second_per_worker"] / 1e6, row["against_local"]
+        return f"{rate:.1f} M accepted flips per worker-second with {row['workers']} workers, {share:.2f} of local"
     if row["kind"] == "lift":
         return (
             f"{row['exact']}/{row['schemes']} exact, {row['ternary']} ternary, {row['seconds_per_scheme']:.3f} s each"

@@ -15,8 +15,10 @@ from catalog.provenance import Provenance
 from catalog.scheme import Format, Scheme
 from catalog.store import Catalog
 from catalog.transform import orient
-from search.events import Checkpoint, Done, Found, Progress, Started
+from search.events import Checkpoint, Done, Found, Notice, Progress, Started
+from search.executors import cores
 from search.find import Query, find
+from subcubic.byproducts import Byproducts
 from subcubic.options import scheme_ring
 from subcubic.output import note
 from subcubic.progress import Display
@@ -44,6 +46,7 @@ class Outcome:
     flips: int = 0
     walk_rank: int | None = None
     lift_failures: int = 0
+    by_products: list[str] = field(default_factory=list)
 
 
 def carry_out(
@@ -100,23 +103,26 @@ def _carry_out(
                         last = shelf.ids[-1] if shelf.ids else earlier.get("id")
                         run.write_status(status="running", rank=shelf.best, seconds=event.seconds, id=last)
                 elif isinstance(event, Checkpoint):
-                    shelf.flush()
+                    shelf.flush(everything=True)
                     run.write_checkpoint(event.state)
                 elif isinstance(event, Done):
                     outcome.status, outcome.steps, outcome.flips = event.status, event.steps, event.flips
                     outcome.seconds = event.seconds
                     outcome.walk_rank, outcome.lift_failures = event.walk_rank, event.failures
+                elif isinstance(event, Notice):
+                    display.say(event.text)
+                    run.log(notice=event.text)
                 elif isinstance(event, Started):
                     outcome.compile_seconds = event.compile_seconds
         except BaseException as error:
             # What was found stays found, whatever ended the search.
-            shelf.flush()
+            shelf.flush(everything=True)
             run.write_status(
                 status="interrupted" if isinstance(error, KeyboardInterrupt) else "failed", rank=shelf.best
             )
             raise
-    shelf.flush()
-    outcome.rank, outcome.ids = shelf.best, shelf.ids
+    shelf.flush(everything=True)
+    outcome.rank, outcome.ids, outcome.by_products = shelf.best, shelf.ids, shelf.by_products
     outcome.id = shelf.ids[-1] if shelf.ids else earlier.get("id")
     run.write_status(status=outcome.status, rank=outcome.rank, seconds=outcome.seconds, id=outcome.id)
     return outcome
@@ -130,11 +136,15 @@ class _Shelf:
         self.best: int | None = None
         self.ids: list[str] = []
         self.waiting: list[Found] = []
+        self.smaller, self.by_products = Byproducts(catalog), list[str]()
         self.flushed = time.monotonic()
         rows = catalog.rows(query.format, scheme_ring(query.ring), ternary=query.ring == "ZT")
         self.stored = min((row.rank for row in rows), default=None)
 
     def offer(self, found: Found) -> None:
+        if found.scheme.format != self.query.format:
+            self.smaller.offer(found)  # lower ranks may follow soon, so it waits for the next checkpoint
+            return
         if found.rank >= self.query.format.volume > self.query.target:
             return  # the standard algorithm is no find
         if self.best is not None and found.rank > self.best:
@@ -156,7 +166,8 @@ class _Shelf:
         elif not at_target and seconds - self.waiting[0].seconds >= _SETTLE_S:
             self.flush()
 
-    def flush(self) -> None:
+    def flush(self, *, everything: bool = False) -> None:
+        """Store what waits; with ``everything`` also what smaller formats have reached."""
         self.flushed = time.monotonic()
         # What waits is forgotten only once it is stored, so that a failure can be tried again.
         done = self.catalog.add_many((found.scheme, self._made(found)) for found in self.waiting)
@@ -164,6 +175,14 @@ class _Shelf:
         for item, added in zip(found, done, strict=True):
             self.ids.append(added.id)
             self.run.log(stored=added.id, rank=item.rank, seconds=item.seconds, status=added.status)
+        if everything:
+            smaller = self.smaller.worth_storing()
+            for item, added in zip(
+                smaller, self.catalog.add_many((found.scheme, self._made(found)) for found in smaller), strict=True
+            ):
+                self.by_products.append(added.id)
+                self.run.log(by_product=added.id, format=str(item.scheme.format), rank=item.rank, status=added.status)
+            self.smaller.clear()
 
     def _made(self, found: Found) -> Provenance:
         options: dict[str, Any] = {
@@ -172,6 +191,7 @@ class _Shelf:
             "keep": self.query.keep,
             "steps": self.query.steps,
             "budget_s": self.query.budget_s,
+            "searched": str(self.query.format),
             "found_at_step": found.steps,
             "found_in_block": found.block,
             "found_after_s": round(found.seconds, 3),
@@ -222,12 +242,14 @@ def _interruptible() -> Iterator[list[int]]:
             signal.signal(number, action)
 
 
-def echo(query: Query, run: Run, workers: int, stored: int | None) -> None:
+def echo(query: Query, run: Run, stored: int | None) -> None:
     """Say on stderr what was understood and what is known."""
     limit = f"{query.steps} steps" if query.steps is not None else f"{query.budget_s:g} s"
     known = known_rank(query.format, query.ring)
+    workers = "the workers" if "=" in query.executor else f"{query.workers or cores()} workers"
+    where = "" if query.executor == "local" else f" of {query.executor}"
     note(
         f"search {query.format} ({query.format.described}) over {query.ring}: target rank {query.target}, best known "
         f"{'-' if known is None else known}, stored {'-' if stored is None else stored}; method {query.method}, "
-        f"limit {limit}, seed {query.seed}, {workers} workers; run {run.name}"
+        f"limit {limit}, seed {query.seed}, {workers}{where}; run {run.name}"
     )

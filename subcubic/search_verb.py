@@ -1,4 +1,4 @@
-"""``subcubic search`` and ``subcubic runs``: start, list, stop and resume searches."""
+"""``subcubic search`` and ``subcubic runs``: start, list, show, stop and resume searches."""
 
 from __future__ import annotations
 
@@ -10,8 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catalog.scheme import Format
+from subcubic.curve import show
 from subcubic.errors import ExitCode, UsageError, guarded
-from subcubic.options import CatalogPath, Device, Json, RingOption, at_least, ring_named, scheme_ring, writable_catalog
+from subcubic.options import (
+    CatalogPath,
+    Device,
+    ExecutorOption,
+    Json,
+    RingOption,
+    at_least,
+    ring_named,
+    scheme_ring,
+    writable_catalog,
+)
 from subcubic.output import print_json, table
 from subcubic.reference import format_of
 from subcubic.runs import Run, all_runs
@@ -29,6 +40,7 @@ class Method(StrEnum):
 
     AUTO = "auto"
     FLIPS = "flips"
+    SYMMETRIC = "symmetric"
     MCTS = "mcts"
 
 
@@ -40,18 +52,24 @@ def search(
     k: Annotated[int | None, typer.Option("--k", help="Columns of A, rows of B.")] = None,
     ring: RingOption = None,
     method: Annotated[
-        Method, typer.Option(help="Walks in the flip graph, or tree search without a network.")
+        Method,
+        typer.Option(help="Walks in the flip graph, walks on orbits of a symmetry, or tree search without a network."),
     ] = Method.AUTO,
     target: Annotated[int | None, typer.Option(help="Rank to reach; the best known one by default.")] = None,
     budget: Annotated[str | None, typer.Option(help="Time limit: 30, 90s, 5m, 2h.")] = None,
     steps: Annotated[int | None, typer.Option(help="Limit in steps; the result is then repeatable.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
-    workers: Annotated[int | None, typer.Option(help="Threads; one per core by default.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Threads, or processes of dask; one per core by default.")] = None,
+    walkers: Annotated[int, typer.Option(help="Walks on the format; four per worker keep all workers busy.")] = 8,
+    executor: ExecutorOption = "local",
     keep: Annotated[int, typer.Option(help="Distinct schemes of the target rank to find.")] = 1,
     start: Annotated[list[str] | None, typer.Option("--from", help="Ids of stored schemes to start from.")] = None,
+    diagonal: Annotated[
+        str | None, typer.Option(help="Symmetric walk: vectors of its cubes at the start, for example 110,001.")
+    ] = None,
     device: Annotated[Device, typer.Option(help="Walks run on the CPU.")] = Device.AUTO,
     benchmark: Annotated[
-        bool, typer.Option("--benchmark", help="Measure flips per second and times to target.")
+        bool, typer.Option("--benchmark", help="Measure flips per second and times to target, or another executor.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="With --benchmark: folder to save the document to.")] = None,
     catalog: CatalogPath = None,
@@ -63,10 +81,14 @@ def search(
 
         raise DeviceMissingError("no search method runs on a GPU yet; use --device cpu or auto")
     if benchmark:
-        from subcubic.search_benchmark import run_benchmark
+        from subcubic.search_benchmark import run_benchmark, run_executor_benchmark
 
         some = format is not None or (m, n, k) != (None, None, None)
         only = format_of(format, m, n, k) if some else None
+        if executor != "local":
+            base_case = only or Format(4, 4, 5)
+            spent, over = _seconds(budget or _DEFAULT_BUDGET), ring_named(ring or "F2")
+            return run_executor_benchmark(base_case, over, _executor(executor), workers, spent, out, json_output)
         return run_benchmark(only, ring_named(ring) if ring else None, out, json_output)
     base_case, over = format_of(format, m, n, k), ring_named(ring or "Z")
     config = {
@@ -79,13 +101,17 @@ def search(
         "steps": at_least(1, "steps", steps),
         "budget_s": _seconds(budget or _DEFAULT_BUDGET) if budget or steps is None else None,
         "workers": at_least(1, "workers", workers),
+        "walkers": at_least(1, "walkers", walkers),
+        "executor": _executor(executor),
         "start": start or [],
+        "diagonal": diagonal,
         "catalog": str(writable_catalog(catalog).path.absolute()),
     }
     return _execute(None, config, json_output)
 
 
-runs = typer.Typer(no_args_is_help=True, help="List, stop and resume searches.")
+runs = typer.Typer(no_args_is_help=True, help="List, show, stop and resume searches.")
+runs.command()(show)
 
 
 @runs.command("list")
@@ -123,7 +149,8 @@ def resume(
     name: Annotated[str, typer.Argument(help="Name of the run, or its beginning.")],
     budget: Annotated[str | None, typer.Option(help="New time limit, counted from the run's start.")] = None,
     steps: Annotated[int | None, typer.Option(help="New limit in steps, counted from the run's start.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Threads.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Threads, or processes of dask.")] = None,
+    executor: Annotated[str | None, typer.Option(help="Where to go on: local, dask or dask=tcp://HOST:PORT.")] = None,
     catalog: Annotated[Path | None, typer.Option(help="Another catalog than the run's own.")] = None,
     json_output: Json = False,
 ) -> ExitCode:
@@ -142,6 +169,8 @@ def resume(
         config["steps"] = at_least(1, "steps", steps)
     if workers is not None:
         config["workers"] = at_least(1, "workers", workers)
+    if executor is not None:
+        config["executor"] = _executor(executor)
     if catalog is not None:
         config["catalog"] = str(catalog.absolute())
     return _execute(run, config, json_output)
@@ -149,14 +178,24 @@ def resume(
 
 def _execute(run: Run | None, config: dict[str, Any], as_json: bool) -> ExitCode:
     """Check a configuration, then start it as a new run or go on with the given one."""
-    from search.campaign import cores
     from search.find import Query, check
     from subcubic.search_run import carry_out, echo, known_rank, parents
 
     wanted = Format.parse(config["format"])
-    options: dict[str, Any] = {key: config.get(key) for key in ("steps", "budget_s", "workers")}
-    options |= {key: config[key] for key in ("ring", "target", "method", "keep", "seed")}
-    query = Query(wanted, **options)
+    keys = (
+        "ring",
+        "target",
+        "method",
+        "keep",
+        "seed",
+        "steps",
+        "budget_s",
+        "workers",
+        "walkers",
+        "executor",
+        "diagonal",
+    )
+    query = Query(wanted, report_rungs=True, **{key: config[key] for key in keys if config.get(key) is not None})
     catalog = writable_catalog(Path(config["catalog"]))
     starts = parents(catalog, config.get("start", []), wanted)
     try:
@@ -168,7 +207,7 @@ def _execute(run: Run | None, config: dict[str, Any], as_json: bool) -> ExitCode
         run = Run.create(config)
     else:
         run.write_config(config)
-    echo(query, run, query.workers or cores(), min(stored, default=None))
+    echo(query, run, min(stored, default=None))
     outcome = carry_out(query, catalog, run, starts, config.get("start", []), quiet=as_json)
     if as_json:
         print_json(
@@ -208,6 +247,16 @@ def _verdict(query: Query, outcome: Outcome) -> str:
             f"not lift to {query.ring}: ask for --ring F2 or ZT, or for a higher --target"
         )
     return text
+
+
+def _executor(name: str) -> str:
+    from search.executors import require
+
+    try:
+        require(name)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    return name
 
 
 def _method(method: Method) -> str:

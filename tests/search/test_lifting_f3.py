@@ -46,11 +46,8 @@ def disguised(base: Scheme, seed: int) -> Scheme:
 
 def same_tensor_terms(first: Scheme, second: Scheme) -> bool:
     """Whether the terms agree over F3 as products, whatever the signs of their factors."""
-    for left, right in zip(zip(*(f.T for f in first.factors)), zip(*(f.T for f in second.factors))):
-        one, two = (np.einsum("a,b,c->abc", *term) % 3 for term in (left, right))
-        if not np.array_equal(one, two):
-            return False
-    return first.rank == second.rank
+    one, two = (np.einsum("ar,br,cr->rabc", *scheme.factors) % 3 for scheme in (first, second))
+    return np.array_equal(one, two)
 
 
 @examples(12)

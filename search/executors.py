@@ -1,0 +1,172 @@
+"""Where blocks of walks are carried out: on threads of this process, or on the workers of a Dask cluster.
+
+A block is a pure function of the arrays of a walk, the steps, the target and the policy. So a walk ends in the same
+state wherever its blocks run, and a block whose worker is lost runs again elsewhere.
+
+Threads are the default: kernels release the GIL, walks change in place, and a pool of processes would only add the
+copying (measured: README of the benchmarks).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Protocol
+
+from catalog.scheme import Ring
+from search.blocks import Policy, Walk, advance, compile_kernel
+from search.events import Notice
+
+# Seconds between two looks at the limits of a search and at the executor while a block is under way.
+_POLL_S = 0.5
+_ADDRESS = re.compile(r"(tcp|tls)://\S+:\d+")
+
+
+class Job(Protocol):
+    """A block under way; a ``concurrent.futures.Future`` is one."""
+
+    def result(self, timeout: float | None = None) -> Walk:
+        """The walk after the block, or TimeoutError."""
+
+    def cancel(self) -> bool:
+        """Give the block up, unless it is too late for that; whether it was given up."""
+
+    def cancelled(self) -> bool:
+        """Whether it was given up; the walk is then as it was."""
+
+
+class Executor(Protocol):
+    """Carries out blocks.
+
+    Attributes:
+        workers: how many blocks it carries out at once.
+    """
+
+    workers: int
+
+    def prepare(self, ring: Ring, symmetric: bool = False) -> float:
+        """Compile the kernel of a ring wherever blocks will run; the seconds that took."""
+
+    def submit(self, walk: Walk, steps: int, target: int, policy: Policy) -> Job:
+        """Begin a block. The walk belongs to the executor until the job is done; then the result replaces it."""
+
+    def trouble(self) -> str:
+        """Why nothing is being done at present, in one sentence; empty when all is well."""
+
+    def close(self) -> None:
+        """Wait for the blocks that run and let the workers go."""
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def require(name: str) -> str:
+    """Check the name of an executor before a search begins; the address in it, or an empty string.
+
+    Args:
+        name: "local", "dask" for a cluster of processes on this machine, or "dask=tcp://HOST:PORT" for a scheduler.
+
+    Raises:
+        ValueError: there is no such executor or the address is malformed.
+        ModuleNotFoundError: Dask is asked for and not installed.
+    """
+    kind, given, address = name.partition("=")
+    if name == "local":
+        return ""
+    if kind != "dask":
+        raise ValueError(f"unknown executor {name!r}; choose local, dask or dask=tcp://HOST:PORT")
+    if given and not _ADDRESS.fullmatch(address):
+        raise ValueError(f"executor {name!r} names no scheduler; write it as dask=tcp://HOST:PORT")
+    try:
+        import distributed  # noqa: F401
+    except ImportError:
+        raise ModuleNotFoundError(
+            "the executor dask needs distributed, which is not installed; install the extra `dask` "
+            "(pip install '.[dask]')"
+        ) from None
+    return address
+
+
+@contextmanager
+def opened(name: str, workers: int) -> Iterator[Executor]:
+    """An executor that is closed at the end.
+
+    Args:
+        name: see ``require``.
+        workers: threads, or processes of a cluster on this machine; a scheduler elsewhere has its own.
+
+    Raises:
+        ValueError, ModuleNotFoundError: see ``require``.
+        OSError: the scheduler does not answer or has no workers.
+    """
+    address = require(name)
+    executor: Executor
+    if name == "local":
+        executor = Threads(workers)
+    else:
+        from search.dask_executor import Dask
+
+        executor = Dask(address, workers)
+    try:
+        yield executor
+    finally:
+        executor.close()
+
+
+def wait(job: Job, executor: Executor, check: Callable[[], None]) -> Generator[Notice, None, Walk | None]:
+    """Wait for a block; yields what a person should know meanwhile.
+
+    Args:
+        job: the block.
+        executor: where it is carried out.
+        check: called now and then; it may cancel the job.
+
+    Returns:
+        The walk, None if the job was given up.
+    """
+    told = ""
+    while True:
+        check()
+        if job.cancelled():
+            return None
+        try:
+            return job.result(_POLL_S)
+        except TimeoutError:
+            trouble = executor.trouble()
+            if trouble and trouble != told:
+                yield Notice(trouble)
+            told = trouble
+
+
+class Threads:
+    """Threads of this process; walks change in place."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self._pool = ThreadPoolExecutor(workers)
+
+    def prepare(self, ring: Ring, symmetric: bool = False) -> float:
+        """Compile the kernel of a ring; the seconds that took."""
+        return compile_kernel(ring, symmetric)
+
+    def submit(self, walk: Walk, steps: int, target: int, policy: Policy) -> Job:
+        """Begin a block."""
+        return self._pool.submit(_in_place, walk, steps, target, policy)
+
+    def trouble(self) -> str:
+        """Threads do not go away."""
+        return ""
+
+    def close(self) -> None:
+        """Wait for the blocks that run; those that wait are given up."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+def _in_place(walk: Walk, steps: int, target: int, policy: Policy) -> Walk:
+    advance(walk, steps, target, policy)
+    return walk

@@ -1,0 +1,181 @@
+"""Schemes that the cyclic shift maps to themselves, as orbits and cubes; and the standard algorithm in that form.
+
+In trace form, trace(A B C) = sum a_ij b_jk c_ki, the three factors of a term are n x n matrices of one space, and
+a(x)b(x)c -> b(x)c(x)a maps the tensor to itself. A term is three masks, entry (i, j) in bit i * n + j; the third is
+the transpose of a column of W. An orbit is a(x)b(x)c + b(x)c(x)a + c(x)a(x)b, three products; a cube is x(x)x(x)x.
+All of it is over F2, where two equal terms cancel. Letters in shapes: ``o`` orbits, ``q`` cubes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catalog.scheme import Format, Ring, Scheme
+
+Masks = NDArray[np.uint64]
+# Sets of indices 0..n-1, one for every cube of the start.
+Diagonal = tuple[tuple[int, ...], ...]
+_Term = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Symmetry:
+    """Which symmetry a walk keeps, and where it starts.
+
+    Attributes:
+        diagonals: diagonals to start from, taken in turn (see ``standard``).
+    """
+
+    diagonals: tuple[Diagonal, ...]
+
+
+def require_square(format: Format) -> None:
+    """Check that a format has symmetric schemes.
+
+    Raises:
+        ValueError: its sizes differ.
+    """
+    if len(set(format)) > 1:
+        raise ValueError(
+            f"format {format} is not square; the symmetric walk turns A, B and C into each other, use the method flips"
+        )
+
+
+def parse_diagonal(text: str, n: int) -> Diagonal:
+    """Read diagonal terms such as ``10001,01010,00100``: one 0/1 vector for every cube.
+
+    Raises:
+        ValueError: a vector is empty or has another length than n, or an index is in an even number of vectors.
+    """
+    vectors = text.split(",")
+    for vector in vectors:
+        if len(vector) != n or set(vector) - set("01") or "1" not in vector:
+            raise ValueError(
+                f"diagonal term {vector!r} is not a vector of {n} digits 0 and 1 with a 1 among them; write for "
+                f"example {','.join('0' * i + '1' + '0' * (n - 1 - i) for i in range(n))}"
+            )
+    for index in range(n):
+        count = sum(vector[index] == "1" for vector in vectors)
+        if count % 2 == 0:
+            raise ValueError(
+                f"diagonal {text!r} has index {index + 1} in {count} of its terms; every index belongs in one of them "
+                "(or in an odd number)"
+            )
+    return tuple(tuple(i for i in range(n) if vector[i] == "1") for vector in vectors)
+
+
+def portfolio(n: int, target: int) -> tuple[Diagonal, ...]:
+    """Partitions of the indices up to their order, those first whose rank can be the target.
+
+    Flips, reductions and plus transitions of orbits change the rank by multiples of 3, so that the number of cubes
+    decides which ranks can be met. Where no partition suits, all of them are given.
+    """
+    shapes = list(_shapes(n, n))
+    suitable = [shape for shape in shapes if (len(shape) - target) % 3 == 0] or shapes
+    # Even parts first: of 5x5x5 with three cubes 2+2+1 reaches 93 sooner than 3+1+1.
+    suitable.sort(key=lambda shape: (len(shape), max(shape) - min(shape)))
+    return tuple(_consecutive(shape) for shape in suitable)
+
+
+def _shapes(total: int, largest: int) -> Iterator[tuple[int, ...]]:
+    """Partitions of a number into parts of at most ``largest``, in descending order."""
+    if total == 0:
+        yield ()
+    for part in range(min(total, largest), 0, -1):
+        for rest in _shapes(total - part, part):
+            yield (part, *rest)
+
+
+def _consecutive(shape: tuple[int, ...]) -> Diagonal:
+    starts = np.cumsum((0, *shape))
+    return tuple(tuple(range(a, b)) for a, b in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True))
+
+
+def standard(n: int, diagonal: Diagonal) -> Scheme:
+    """The standard algorithm over F2 with the products a_ii b_ii c_ii gathered into cubes.
+
+    The cube of D = sum e_ii over a set of indices is the sum of the cubes of the e_ii and of orbits of mixed terms,
+    which are added once more to cancel them.
+
+    Args:
+        n: of the format n x n x n.
+        diagonal: sets of indices, every index in an odd number of them.
+    """
+
+    def unit(i: int, j: int) -> int:
+        return 1 << (i * n + j)
+
+    terms: Counter[_Term] = Counter()
+    for i, j, k in product(range(n), repeat=3):
+        if not i == j == k:
+            terms[unit(i, j), unit(j, k), unit(k, i)] += 1
+    for part in diagonal:
+        terms[(sum(unit(i, i) for i in part),) * 3] += 1
+        for i, j, k in product(part, repeat=3):
+            if not i == j == k:
+                terms[unit(i, i), unit(j, j), unit(k, k)] += 1
+    return _scheme(n, (term for term, count in terms.items() if count % 2))
+
+
+def expand(n: int, orbits: Masks, cubes: Masks) -> Scheme:
+    """The scheme over F2 that consists of orbits, [o, 3], and cubes, [q]; its rank is 3o + q."""
+    turned = [(int(t[s]), int(t[s - 2]), int(t[s - 1])) for t in orbits for s in range(3)]
+    return _scheme(n, [*turned, *((int(x),) * 3 for x in cubes)])
+
+
+def decompose(scheme: Scheme) -> tuple[Masks, Masks]:
+    """Orbits, [o, 3], and cubes, [q], of a scheme; ``expand`` gives the same set of terms.
+
+    Raises:
+        ValueError: it is not square, not over F2, or the cyclic shift does not map its terms to each other.
+    """
+    require_square(scheme.format)
+    if scheme.ring is not Ring.F2:
+        raise ValueError(f"{scheme} is not over F2; reduce it modulo 2 first")
+    terms = Counter(_terms(scheme))
+    left = Counter({term: count % 2 for term, count in terms.items()})
+    orbits, cubes = [], []
+    for term in terms:
+        a, b, c = term
+        if not left[term]:
+            continue
+        if a == b == c:
+            cubes.append(a)
+            continue
+        for other in (term, (b, c, a), (c, a, b)):
+            if not left[other]:
+                raise ValueError(
+                    f"{scheme} is not invariant under the cyclic shift of A, B and C; start the symmetric walk from a "
+                    "scheme that is, or from none"
+                )
+            left[other] = 0
+        orbits.append(term)
+    return np.array(orbits, np.uint64).reshape(-1, 3), np.array(cubes, np.uint64)
+
+
+def transposed(mask: int, n: int) -> int:
+    """The mask of the transposed matrix."""
+    return sum(1 << (j * n + i) for i in range(n) for j in range(n) if mask >> (i * n + j) & 1)
+
+
+def _scheme(n: int, terms: Iterable[_Term]) -> Scheme:
+    """The scheme with these terms in trace form."""
+    masks = np.array([(a, b, transposed(c, n)) for a, b, c in terms], np.uint64).reshape(-1, 3)
+    bits = np.arange(n * n, dtype=np.uint64)[:, None]
+    factors = ((masks[:, mode] >> bits & np.uint64(1)).astype(np.int64) for mode in range(3))
+    return Scheme(Format(n, n, n), Ring.F2, *factors)
+
+
+def _terms(scheme: Scheme) -> list[_Term]:
+    """The terms of a square scheme in trace form."""
+    n = scheme.n
+    weights = np.uint64(1) << np.arange(n * n, dtype=np.uint64)
+    third = scheme.W.reshape(n, n, -1).transpose(1, 0, 2).reshape(n * n, -1)
+    a, b, c = (weights @ factor.astype(np.uint64) for factor in (scheme.U, scheme.V, third))
+    return list(zip(a.tolist(), b.tolist(), c.tolist(), strict=True))

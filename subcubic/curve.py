@@ -1,0 +1,150 @@
+"""``subcubic runs show``: best rank, flips per second and time since the last gain over a search's time."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from subcubic.errors import guarded
+from subcubic.output import cell
+from subcubic.runs import Run
+
+_WIDTH, _GAINS = 60, 6
+_BARS, _PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.-:=+*#"
+_REFRESH_S = 1.0
+Sample = dict[str, Any]
+
+
+@guarded
+def show(
+    name: Annotated[str, typer.Argument(help="Name of the run, or its beginning.")],
+    follow: Annotated[bool, typer.Option("--follow", help="Go on until the search ends.")] = False,
+    json_output: Annotated[bool, typer.Option("--json", help="The progress as JSON lines, as it is stored.")] = False,
+) -> None:
+    """Show the curves of a search, one that runs or one that has ended."""
+    run = Run.find(name)
+    if json_output:
+        _print_lines(run, follow)
+    elif follow:
+        _redraw(run)
+    else:
+        print(picture(run.name, run.summary(), samples(run)))
+
+
+def samples(run: Run) -> list[Sample]:
+    """The progress lines that say how a search stood at a time."""
+    lines = [json.loads(line) for line in run.progress()]
+    return [line for line in lines if isinstance(line.get("per_second"), int | float)]
+
+
+def picture(name: str, facts: Sample, points: Sequence[Sample], bars: str | None = None) -> str:
+    """The curves as text.
+
+    Args:
+        name: of the run.
+        facts: its options and status.
+        points: lines of its progress file: seconds, rank, walk_rank, per_second, since_improvement_s.
+        bars: eight characters from low to high; None for those that stdout can show.
+    """
+    bars = bars or (_BARS if "utf" in (sys.stdout.encoding or "").lower() else _PLAIN_BARS)
+    told = [cell(facts.get(key)) for key in ("format", "ring", "target", "status", "rank")]
+    lines = ["run {}: {} over {}, target {}: {}, rank {}".format(name, *told)]
+    if not points:
+        return "\n".join([*lines, "no progress was written yet; a search writes a line every second"])
+    ends = f"{points[0]['seconds']:.0f} s to {points[-1]['seconds']:.0f} s"
+    for title, key, last in (
+        ("rank", "rank", min),
+        ("rank of walks", "walk_rank", min),
+        ("M flips/s", "per_second", _mean),
+        ("s since gain", "since_improvement_s", max),
+    ):
+        scale = 1e-6 if key == "per_second" else 1
+        values = [(point["seconds"], point[key] * scale) for point in points if point.get(key) is not None]
+        if values:
+            low, high = min(value for _, value in values), max(value for _, value in values)
+            curve = sparkline(values, points[0]["seconds"], points[-1]["seconds"], last, bars)
+            lines.append(f"{title:>13}  {curve}  now {_short(values[-1][1])}, {_short(low)}..{_short(high)}")
+    lines.append(f"{'time':>13}  {ends}")
+    gains = improvements(points)
+    lines.append(f"{'gains':>13}  {', '.join(f'{rank} at {seconds:.1f} s' for seconds, rank in gains[-_GAINS:])}")
+    return "\n".join(lines)
+
+
+def sparkline(
+    values: Sequence[tuple[float, float]],
+    begin: float,
+    end: float,
+    summary: Callable[[Sequence[float]], float],
+    bars: str = _BARS,
+) -> str:
+    """Values over time as a row of bars of equal spans; a span without a value repeats the one before.
+
+    Args:
+        values: time and value, in the order of time.
+        begin: time at the left end.
+        end: time at the right end.
+        summary: of the values of one span.
+        bars: from low to high.
+    """
+    width = min(_WIDTH, len(values))
+    spans: list[list[float]] = [[] for _ in range(width)]
+    for seconds, value in values:
+        spans[min(width - 1, max(0, int(width * (seconds - begin) / max(end - begin, 1e-9))))].append(value)
+    low = min(value for _, value in values)
+    step = (max(value for _, value in values) - low) / (len(bars) - 1) or 1.0
+    text, before = "", " "
+    for span in spans:
+        before = bars[round((summary(span) - low) / step)] if span else before
+        text += before
+    return text
+
+
+def improvements(points: Sequence[Sample]) -> list[tuple[float, int]]:
+    """Seconds and rank, wherever the walks stood lower than ever before."""
+    gains: list[tuple[float, int]] = []
+    for point in points:
+        rank = point.get("walk_rank")
+        if isinstance(rank, int) and (not gains or rank < gains[-1][1]):
+            gains.append((max(0.0, point["seconds"] - point.get("since_improvement_s", 0.0)), rank))
+    return gains
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if value == round(value) else f"{value:.1f}"
+
+
+def _print_lines(run: Run, follow: bool) -> None:
+    """Print the stored lines; the file is replaced by a thinner one now and then, so the last one seen is the mark."""
+    last: str | None = None
+    while True:
+        running = run.status()["status"] == "running"
+        lines = run.progress()
+        fresh = lines[lines.index(last) + 1 :] if last in lines else lines
+        for line in fresh:
+            print(line, flush=True)
+        last = lines[-1] if lines else last
+        if not (follow and running):
+            return
+        time.sleep(_REFRESH_S)
+
+
+def _redraw(run: Run) -> None:
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(auto_refresh=False) as live:
+        while True:
+            running = run.status()["status"] == "running"
+            live.update(Text(picture(run.name, run.summary(), samples(run)), no_wrap=True), refresh=True)
+            if not running:
+                return
+            time.sleep(_REFRESH_S)
