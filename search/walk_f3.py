@@ -1,5 +1,9 @@
 """Random walk in the flip graph over F3, where every flip is legal and 2 has an inverse.
 
+Walking blindly gets lost all the same: nearly all schemes over F3 have dense factors, of which few are equal. So a flip
+takes the sign with which no two equal entries meet, as over Z, and flips (and plus transitions) that add equal entries
+with either sign are rare.
+
 The table is that of ``search.walk_f2``; a factor is two masks here, of its non-zero entries and of those that are
 2 = -1. The lowest non-zero entry of every factor is kept at 1, so that equality up to sign is equality of masks; the
 sign of a whole term stands in the spare slot ``4 * row + 3`` of ``sign``. Rows that agree in two modes are merged at
@@ -19,12 +23,15 @@ from search.counters import ACTIVE, BEST, BEST_AT, FLIPS, PLUS_LEFT, RANK, STEPS
 from search.unsigned import HASH, NONE, STAR, TURN, U0, U1, U2, U3, U4, U7, U13, U17, U32, U64
 
 
+# A flip that adds equal entries with either sign is made once in 2**20 times that it comes up.
+WRAP = np.uint64((1 << 20) - 1)
+
+
 @kernel
 def walk_f3(value, sign, links, active, place, best, counters, rng, budget, target, plus_interval, margin):
     """Continue a walk for at most ``budget`` steps; stop at once when its rank falls to ``target``.
 
-    Two calls of N steps walk exactly as one call of 2N steps does. Only ``best`` may differ, another scheme of the same
-    rank: it is taken at plus transitions and at the end of a call.
+    Calls add up as those of ``walk_f2`` do.
 
     Args:
         value: [S + 3*H] uint64. Non-zero entries of every slot; zero in the bucket heads that follow the slots.
@@ -33,9 +40,9 @@ def walk_f3(value, sign, links, active, place, best, counters, rng, budget, targ
         active: [S] uint32. As for ``walk_f2``.
         place: [S] uint32. As for ``walk_f2``.
         best: [2 * S] uint64. Value and then sign of the latest scheme of rank ``counters[BEST]``.
-        counters: [8] int64. As for ``walk_f2``.
+        counters: [8] int64. As for ``walk_f2``; of the steps only the flips that were made count as ``FLIPS``.
         rng: [1] uint64. Non-zero state of a xorshift generator.
-        budget: steps; a step is a flip or, where none exists, a plus.
+        budget: steps; a step is an attempted flip or, where no pair exists, a plus.
         target: rank at which to stop.
         plus_interval: mean number of steps between plus transitions; each is uniform in 1/2..3/2 of it.
         margin: a plus needs a rank below the lowest one plus this margin.
@@ -147,15 +154,21 @@ def walk_f3(value, sign, links, active, place, best, counters, rng, budget, targ
             ends = turn ^ U1 ^ sign[row + U3] ^ sign[other + U3]
             new, second = value[row + y], value[other + z]
             minus, minus2 = sign[row + y], sign[other + z]
+            both, both2 = new & value[other + y], second & value[row + z]
             odd = minus ^ sign[other + y] ^ (value[other + y] * turn)
-            twice = new & value[other + y] & ~odd
-            lone = new ^ value[other + y]
+            odd2 = minus2 ^ sign[row + z] ^ (value[row + z] * ends)
+            if (both & ~odd) | (both2 & ~odd2):
+                if not ((both & odd) | (both2 & odd2)):  # the other sign
+                    odd ^= value[other + y]
+                    odd2 ^= value[row + z]
+                elif (random >> U3) & WRAP:
+                    continue
+            flips += 1
+            twice, lone = both & ~odd, new ^ value[other + y]
             minus = (odd & lone) | (twice & ~minus)
             new = lone | twice
-            odd = minus2 ^ sign[row + z] ^ (value[row + z] * ends)
-            twice = second & value[row + z] & ~odd
-            lone = second ^ value[row + z]
-            minus2 = (odd & lone) | (twice & ~minus2)
+            twice, lone = both2 & ~odd2, second ^ value[row + z]
+            minus2 = (odd2 & lone) | (twice & ~minus2)
             second = lone | twice
             turn = U1 if minus & new & (~new + U1) else U0
             minus ^= new * turn
@@ -165,7 +178,6 @@ def walk_f3(value, sign, links, active, place, best, counters, rng, budget, targ
             sign[other + U3] ^= turn
             slot, mode = row + y, y
             for _half in range(2):
-                # Take the slot out of its bucket. A single equal neighbour may lose its only partner.
                 old, old_minus = value[slot], sign[slot]
                 after, before = np.uint64(links[U2 * slot]), np.uint64(links[U2 * slot + U1])
                 links[U2 * before] = after
@@ -181,7 +193,6 @@ def walk_f3(value, sign, links, active, place, best, counters, rng, budget, targ
                         active[place[lone]] = last
                         place[last] = place[lone]
                         place[lone] = NONE
-                # Put it behind the first equal slot, or at the head of the bucket of its new factor.
                 value[slot], sign[slot] = new, minus
                 head = slots + mode * buckets + (((new ^ (minus * TURN)) * HASH) >> shift)
                 near = np.uint64(links[U2 * head])
@@ -219,7 +230,6 @@ def walk_f3(value, sign, links, active, place, best, counters, rng, budget, targ
                 slot, new, minus, mode = other + z, second, minus2, z
             if dirty:
                 break
-        flips += steps - begun
         plus_left -= steps - begun
         if dirty:
             continue
@@ -235,7 +245,7 @@ def walk_f3(value, sign, links, active, place, best, counters, rng, budget, targ
         limit = counters[BEST] + margin + (0 if alive > U0 else 2)
         stuck = alive == U0
         if np.int64(rank) < limit and U4 * rank < slots:
-            for _trial in range(64):
+            for trial in range(64):
                 x ^= x << U13
                 x ^= x >> U7
                 x ^= x << U17
@@ -254,21 +264,22 @@ def walk_f3(value, sign, links, active, place, best, counters, rng, budget, targ
                     turn = (random >> U4) & U1
                     ends = turn ^ U1 ^ sign[row + U3] ^ sign[other + U3]
                     extra = U4 * rank
-                    value[extra + mode], sign[extra + mode] = value[other + mode], sign[other + mode]
-                    value[extra + z], sign[extra + z] = value[row + z], sign[row + z]
+                    va, vb, vc = value[row + mode], value[row + y], value[row + z]
+                    wa, wb, wc = value[other + mode], value[other + y], value[other + z]
+                    sa = sign[other + mode] ^ (wa * turn)
+                    sb, sc = sign[row + y] ^ vb, sign[row + z] ^ (vc * ends)
+                    odd, odd2, odd3 = sign[row + mode] ^ sa, sb ^ sign[other + y], sc ^ sign[other + z]
+                    if ((va & wa & ~odd) | (vb & wb & ~odd2) | (vc & wc & ~odd3)) and trial < 32:
+                        continue
+                    value[extra + mode], sign[extra + mode] = wa, sign[other + mode]
+                    value[extra + z], sign[extra + z] = vc, sign[row + z]
                     sign[extra + U3] = sign[row + U3] ^ turn
-                    minus = sign[row + y] ^ value[row + y]
-                    odd, lone = minus ^ sign[other + y], value[row + y] ^ value[other + y]
-                    twice = value[row + y] & value[other + y] & ~odd
-                    value[extra + y], sign[extra + y] = lone | twice, (odd & lone) | (twice & ~minus)
-                    minus = sign[row + z] ^ (value[row + z] * ends)
-                    odd, lone = minus ^ sign[other + z], value[row + z] ^ value[other + z]
-                    twice = value[row + z] & value[other + z] & ~odd
-                    value[other + z], sign[other + z] = lone | twice, (odd & lone) | (twice & ~minus)
-                    minus = sign[other + mode] ^ (value[other + mode] * turn)
-                    odd, lone = minus ^ sign[row + mode], value[row + mode] ^ value[other + mode]
-                    twice = value[row + mode] & value[other + mode] & ~odd
-                    value[row + mode], sign[row + mode] = lone | twice, (odd & lone) | (twice & ~minus)
+                    lone, twice = va ^ wa, va & wa & ~odd
+                    value[row + mode], sign[row + mode] = lone | twice, (odd & lone) | (twice & ~sa)
+                    lone, twice = vb ^ wb, vb & wb & ~odd2
+                    value[extra + y], sign[extra + y] = lone | twice, (odd2 & lone) | (twice & ~sb)
+                    lone, twice = vc ^ wc, vc & wc & ~odd3
+                    value[other + z], sign[other + z] = lone | twice, (odd3 & lone) | (twice & ~sc)
                     rank += U1
                     stuck, dirty = False, True
                     break
