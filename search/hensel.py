@@ -29,10 +29,12 @@ from search.brent import Brent
 from search.gf2 import Elimination, eliminate, eliminate_packed
 from search.gf3 import Elimination3, eliminate3, planes
 
-# Rounds of repair before a step is given up. One is enough but for the second step, where the equations are quadratic.
+# Rounds of repair before a step is given up: the second step's equations are quadratic, and the directions are random.
 _ROUNDS = 6
 # Directions that a repair begins with; it takes four times as many where these do not suffice.
 _DIRECTIONS = 32
+# Words of the matrix that one repair may look at, about a second; small systems never get there.
+_WORK = 1 << 29
 # Modulo 3**17 the residuals of 2,200 terms still fit in 64 bits.
 _MOST_DIGITS = 17
 
@@ -83,13 +85,13 @@ class Hensel:
                 if is_exact(scheme):
                     return scheme
             step = self.correction(point, digits)
-            for _ in range(_ROUNDS if step is None and digits > 1 else 0):
+            for _ in range(_ROUNDS if digits > 1 else 0):
+                if step is not None or should_stop():
+                    break
                 repaired = self._repair(point, digits, rng, should_stop)
                 if repaired is not None:
                     point = repaired
                     step = self.correction(point, digits)
-                if step is not None or should_stop():
-                    break
             if step is None:
                 return None
             point = _centred(point + step * p**digits, p ** (digits + 1))
@@ -114,9 +116,10 @@ class Hensel:
         miss = self._reduce(point, digits)[1].astype(np.int64)
         ways: list[NDArray[np.int64]] = []
         changes: list[NDArray[np.int64]] = []
-        free = len(self.order) - self.elimination.rank
-        while len(ways) < free and not should_stop():
-            for _ in range(min(count, free + 8) - len(ways)):
+        equations, unknowns = self.elimination.shape
+        most = min(unknowns - self.elimination.rank + 8, max(_DIRECTIONS, _WORK * 64 // (equations * unknowns)))
+        while len(ways) < most and not should_stop():
+            for _ in range(min(count, most) - len(ways)):
                 if should_stop():
                     return None
                 ways.append(self._homogeneous(rng))

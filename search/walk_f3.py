@@ -22,7 +22,6 @@ from search.compiled import kernel
 from search.counters import ACTIVE, BEST, BEST_AT, FLIPS, PLUS_LEFT, RANK, STEPS, STUCK
 from search.unsigned import HASH, NONE, STAR, TURN, U0, U1, U2, U3, U4, U7, U13, U17, U32, U64
 
-
 # A flip that adds equal entries with either sign is made once in 2**20 times that it comes up.
 WRAP = np.uint64((1 << 20) - 1)
 
