@@ -19,17 +19,18 @@ from search.config import Config
 from search.counters import FLIPS
 from search.events import Done, Found
 from search.executors import cores
-from search.find import Query, find
+from search.find import find
 from search.lifting import lift
 from search.orbits import portfolio, standard
 from search.policies import Policy
+from search.query import Query
 
 Row = dict[str, Any]
 
 
 def flip_rate(
     format: Format,
-    ring: Literal["F2", "ZT"],
+    ring: Literal["F2", "F3", "ZT"],
     steps: int = 20_000_000,
     repeats: int = 5,
     plus_interval: int = 50_000,
@@ -42,13 +43,13 @@ def flip_rate(
 
     Args:
         format: the sizes.
-        ring: "F2", or "ZT" for ternary coefficients.
+        ring: "F2", "F3", or "ZT" for ternary coefficients.
         steps: of one walk.
         repeats: walks; the median is reported, with the slowest and the fastest.
         plus_interval: mean steps between plus transitions, which keep below the lowest rank plus 2.
         symmetric: count flips of whole orbits of the cyclic shift, three flips each, margin in orbits.
     """
-    coefficients = Ring.F2 if ring == "F2" else Ring.Z
+    coefficients = Ring.Z if ring == "ZT" else Ring(ring)
     compile_seconds = compile_kernel(coefficients, symmetric)
     start = standard(format.n, portfolio(format.n, format.volume)[0]) if symmetric else classical(format, coefficients)
     policy = Policy(plus_interval, 2, steps)

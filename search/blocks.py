@@ -30,7 +30,7 @@ class Walk:
 
     Attributes:
         format: what the scheme multiplies.
-        ring: F2, or Z for ternary coefficients.
+        ring: F2, F3, or Z for ternary coefficients.
         value: [S + 3*H] uint64.
         sign: [S + 3*H] uint64, all zero over F2.
         links: [2 * (S + 3*H)] uint32.
@@ -98,7 +98,7 @@ def begin(scheme: Scheme, seed: int, *, symmetric: bool = False) -> Walk:
     """A walk that stands at a scheme.
 
     Args:
-        scheme: over F2, or ternary over Z.
+        scheme: over F2 or F3, or ternary over Z.
         seed: any integer; its lowest 64 bits count.
         symmetric: walk on orbits of the cyclic shift, over F2.
 
@@ -106,8 +106,8 @@ def begin(scheme: Scheme, seed: int, *, symmetric: bool = False) -> Walk:
         ValueError: the ring, a coefficient, the format or the lack of symmetry does not suit a walk.
     """
     require_walkable(scheme.format)
-    if scheme.ring is not Ring.F2 and not scheme.is_ternary:
-        raise ValueError(f"{scheme} is neither over F2 nor ternary over Z; reduce it to F2 first")
+    if scheme.ring not in (Ring.F2, Ring.F3) and not scheme.is_ternary:
+        raise ValueError(f"{scheme} is neither over F2 or F3 nor ternary over Z; reduce it to F2 or F3 first")
     if symmetric:
         orbits, cubes = decompose(scheme)
         rank, filled = 3 * len(orbits) + len(cubes), np.pad(orbits, ((0, 0), (0, 1))).ravel()
@@ -158,6 +158,10 @@ def advance(walk: Walk, steps: int, target: int, policy: Policy) -> None:
 
         split = round(256 * policy.split)
         walk_f2(walk.value, *tail, steps, target, policy.plus_interval, policy.margin, split, int(policy.reduce))
+    elif walk.ring is Ring.F3:
+        from search.walk_f3 import walk_f3
+
+        walk_f3(walk.value, walk.sign, *tail, steps, target, policy.plus_interval, policy.margin)
     else:
         from search.walk_zt import walk_zt
 

@@ -217,8 +217,8 @@ def _anything(_scheme: Scheme) -> bool:
 
 def _as_start(scheme: Scheme, format: Format, ring: str) -> Scheme:
     """A given scheme in the ring of the campaign; one that has a slice more than the format loses it."""
-    if ring == "F2" and scheme.ring is not Ring.F2:
-        scheme = reduce_mod(scheme, Ring.F2)
+    if ring != "ZT" and scheme.ring is not Ring(ring):
+        scheme = reduce_mod(scheme, Ring(ring))
     if ring == "ZT" and not scheme.is_ternary:
         raise ValueError(f"{scheme} is not ternary over Z; it cannot start a ZT search")
     for axis in AXES:

@@ -17,7 +17,7 @@ class Config:
 
     Attributes:
         format: the sizes; every matrix has at most 64 blocks.
-        ring: of the walks: "F2", or "ZT" for Z with coefficients in {-1, 0, 1}.
+        ring: of the walks: "F2", "F3", or "ZT" for Z with coefficients in {-1, 0, 1}.
         goal: ring of the schemes in the end, named as on the command line; None for that of the walks. Where they are
             to be lifted from F2, schemes that do not lift are dead ends and are not walked on from.
         target: rank at which the campaign ends.
@@ -40,7 +40,7 @@ class Config:
     """
 
     format: Format
-    ring: Literal["F2", "ZT"]
+    ring: Literal["F2", "F3", "ZT"]
     target: int
     goal: str | None = None
     steps: int | None = None
@@ -61,8 +61,8 @@ class Config:
     def __post_init__(self) -> None:
         require_walkable(self.format)
         executors.require(self.executor)
-        if self.ring not in ("F2", "ZT"):
-            raise ValueError(f"flip-graph walks need ring F2 or ZT, not {self.ring}")
+        if self.ring not in ("F2", "F3", "ZT"):
+            raise ValueError(f"flip-graph walks need ring F2, F3 or ZT, not {self.ring}")
         if self.symmetry is not None:
             require_square(self.format)
             if self.ring != "F2":
@@ -79,4 +79,4 @@ class Config:
     @property
     def scheme_ring(self) -> Ring:
         """Ring of the schemes that are yielded."""
-        return Ring.F2 if self.ring == "F2" else Ring.Z
+        return Ring.Z if self.ring == "ZT" else Ring(self.ring)

@@ -1,32 +1,32 @@
 """What a user asks for, a format over a ring by a method, as one stream of exact schemes over that ring.
 
 Walks and tree search work over F2 (walks also over Z with ternary coefficients). Schemes over Z and Q come from
-lifting those over F2 (see ``search.lifting``), schemes over F3 from reducing those over Z.
+lifting those over F2 (see ``search.lifting``), schemes over F3 from reducing those over Z: from the standard algorithm
+that is faster than walking over F3. Below the ranks known over Z walks over F3 take over (see ``search.beyond_z``).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
 from catalog.canonical import digest
-from catalog.scheme import Format, Ring, Scheme
-from catalog.transform import reduce_mod
-from search.blocks import compile_kernel, require_walkable
+from catalog.scheme import Ring, Scheme
+from search.beyond_z import rank_over_z, share, walk_on
+from search.blocks import compile_kernel
 from search.campaign import run
 from search.checkpoint import State
 from search.config import Config
 from search.conversion import carry_over
 from search.events import Checkpoint, Done, Event, Found, Notice, Progress, Started
-from search.executors import require
-from search.game import require_playable
-from search.orbits import decompose, symmetry_for
+from search.orbits import symmetry_for
+from search.query import Query, check
 
-WalkRing = Literal["F2", "ZT"]
+WalkRing = Literal["F2", "F3", "ZT"]
 # Name under which a checkpoint holds the digests of the schemes of the target rank that were found.
 _KEPT = "kept"
 # Steps of all walks after which a scheme above the target is lifted: about half a second of two cores.
@@ -34,44 +34,6 @@ _SETTLED_STEPS = 30_000_000
 _SMALL_VOLUME = 27
 # Seconds for the last lift of a search whose time has ended.
 _GRACE_S = 5.0
-
-
-@dataclass(frozen=True)
-class Query:
-    """What to look for and how long.
-
-    Attributes:
-        format: the sizes.
-        ring: "F2", "F3", "Z", "Q", or "ZT" for Z with coefficients in {-1, 0, 1}.
-        target: rank to reach.
-        method: "flips" for walks in the flip graph, "symmetric" for walks on orbits of the cyclic shift (square
-            formats), "mcts" for the tree search without a network.
-        keep: how many distinct schemes of the target rank to find before the search ends.
-        steps: limit on steps of all walks together, or on simulations; then the result depends on the seed alone.
-        budget_s: limit on seconds, compiling left out.
-        seed: of every random choice.
-        workers: threads of the walks, or processes of a Dask cluster on this machine; None for one per core.
-        executor: "local", "dask" or "dask=tcp://HOST:PORT", see ``search.executors``.
-        walkers: walks on the format itself, at least four per worker to keep all of them busy.
-        checkpoint_s: seconds between checkpoints.
-        report_rungs: whether schemes of smaller formats that the walks pass through are reported as well.
-        diagonal: of the symmetric walk's start, for example "10001,01010,00100"; None for a choice by the target.
-    """
-
-    format: Format
-    ring: str
-    target: int
-    method: Literal["flips", "symmetric", "mcts"] = "flips"
-    keep: int = 1
-    steps: int | None = None
-    budget_s: float | None = None
-    seed: int = 0
-    workers: int | None = None
-    executor: str = "local"
-    walkers: int = 8
-    checkpoint_s: float = 10.0
-    report_rungs: bool = False
-    diagonal: str | None = None
 
 
 def find(
@@ -101,39 +63,6 @@ def find(
         raise ValueError("the tree search keeps no checkpoint; start it anew")
     source = _games(query, should_stop) if query.method == "mcts" else _walks(query, starts, resume, should_stop)
     return _in_ring(query, source, resume, should_stop)
-
-
-def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
-    """Refuse a query that cannot be carried out.
-
-    Raises:
-        ValueError: the message says what and why.
-    """
-    if query.ring not in ("F2", "F3", "ZT", "Z", "Q"):
-        raise ValueError(f"unknown ring {query.ring!r}; choose F2, F3, ZT, Z or Q")
-    if query.keep < 1:
-        raise ValueError(f"keep is {query.keep}; it must be at least 1")
-    if query.walkers < 1:
-        raise ValueError(f"walkers is {query.walkers}; it must be at least 1")
-    require(query.executor)
-    if query.method == "mcts":
-        require_playable(query.format)
-        if query.executor != "local":
-            raise ValueError(f"the tree search runs in this process; use the executor local, not {query.executor}")
-        if query.ring == "ZT":
-            raise ValueError("the tree search plays over F2; ask for ring Z, or for ZT with the method flips")
-        if starts:
-            raise ValueError("the tree search starts at the empty board; use the method flips to start from a scheme")
-    else:
-        require_walkable(query.format)
-    if query.method == "symmetric":
-        if query.ring == "F3":
-            raise ValueError("the symmetric walk is over F2; ask for ring Z, whose schemes hold over F3 too")
-        symmetry_for(query.format, query.target, query.diagonal)
-        for scheme in starts:
-            decompose(reduce_mod(scheme, Ring.F2))
-    elif query.diagonal is not None:
-        raise ValueError(f"the method {query.method} has no diagonal; leave it out or use the method symmetric")
 
 
 def _in_ring(
@@ -241,7 +170,11 @@ def _walks(
         checkpoint_s=query.checkpoint_s,
         report_rungs=query.report_rungs,
         symmetry=symmetry_for(query.format, query.target, query.diagonal) if query.method == "symmetric" else None,
+        climb=walk_ring != "F3",
     )
+    if walk_ring == "F3" and not starts:
+        part = replace(query, ring="Z", target=rank_over_z(query.format), keep=1, **share(config))
+        return walk_on(config, find(part, should_stop=should_stop), resume, should_stop)
     return run(config, starts, resume, should_stop)
 
 
@@ -285,10 +218,14 @@ def _compile(query: Query) -> float:
         from search.tree import compile_kernels
 
         return compile_kernels()
-    return compile_kernel(Ring.Z if _walk_ring(query) == "ZT" else Ring.F2, query.method == "symmetric")
+    walk_ring = _walk_ring(query)
+    return compile_kernel(Ring.Z if walk_ring == "ZT" else Ring(walk_ring), query.method == "symmetric")
 
 
 def _walk_ring(query: Query) -> WalkRing:
     """Where to walk. Small formats are walked over Z at once: that is as quick, and what it finds is ternary."""
-    small = query.ring != "F2" and query.format.volume <= _SMALL_VOLUME and query.method == "flips"
-    return "ZT" if (query.ring == "ZT" and query.method == "flips") or small else "F2"
+    if query.method != "flips" or query.ring == "F2":
+        return "F2"
+    if query.ring in ("F3", "Q") and query.target < rank_over_z(query.format):
+        return "F3"
+    return "ZT" if query.ring == "ZT" or query.format.volume <= _SMALL_VOLUME else "F2"

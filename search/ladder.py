@@ -84,7 +84,7 @@ def build(
     ladder = []
     for level, size in enumerate(plan):
         top = level == len(plan) - 1
-        policies = portfolio(size, symmetry is not None)
+        policies = portfolio(size, goal.walked, symmetry is not None)
         if top:
             policies = [replace(policy, then=None, **given) for policy in policies] if given else policies
             policies = list(dict.fromkeys(policies))

@@ -1,8 +1,9 @@
-"""Lifting of a scheme over F2 to the integers, ternary ones wherever there are any.
+"""Lifting of a scheme over F2 or F3 to the integers, ternary ones wherever there are any, or to the rationals.
 
-Three ways are tried in turn, the cheap ones first: signs for the scheme itself (``search.signs``); signs for a sparse
-scheme that differs by a change of bases (``search.bases``), carried back; and Hensel lifting (``search.hensel``), where
-coefficients may grow.
+From F3 there is Hensel lifting alone (``search.hensel``): its residues are signed, so that a ternary lift is often the
+scheme itself, and coefficients may be halves. From F2 three ways are tried in turn, the cheap ones first: signs for the
+scheme itself (``search.signs``); signs for a sparse scheme that differs by a change of bases (``search.bases``),
+carried back; and Hensel lifting, where coefficients may grow.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from search.hensel import prepare
 from search.orbit_brent import OrbitBrent
 from search.signs import Signs, signs_mod4
 
-# Walks among signs, and climbs of Hensel lifting from different signs, for each attempt.
+# Walks among signs, and climbs of Hensel lifting from different signs, for each attempt from F2.
 _WALKS = 3
 _CLIMBS = 8
+# Orders of the unknowns for each attempt from F3, as long as none has led to a lift.
+_ORDERS = 4
 
 
 def lift(
@@ -36,16 +39,17 @@ def lift(
     symmetric: bool = False,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Scheme | None:
-    """Find a scheme over Z that is congruent to ``scheme`` modulo 2.
+    """Find a scheme over Z that is congruent to ``scheme`` modulo 2 or 3.
 
     The first ternary result ends the search; else the one with the smallest coefficients is kept.
 
     Args:
-        scheme: an exact scheme over F2.
+        scheme: an exact scheme over F2 or F3.
         seed: of all random choices.
         attempts: rounds of the three ways, at least 1.
-        max_bits: coefficients of a Hensel lift are known modulo 2**max_bits at most; 2..60.
-        rational: return a scheme over Q with odd denominators when nothing integral was found.
+        max_bits: coefficients of a Hensel lift are known modulo 2**max_bits or a smaller power of 3; 2..60.
+        rational: return a scheme over Q when nothing integral was found; its denominators are odd for F2, and not
+            divisible by 3 for F3.
         keep_bases: False to take also a ternary scheme that is congruent to ``scheme`` only after a change of bases.
             Nearly every scheme that lifts has one, few are ternary in the bases in which they were found.
         symmetric: keep the cyclic symmetry of a scheme that has it (see ``search.orbit_brent``): a third of the work,
@@ -56,15 +60,21 @@ def lift(
         An exact scheme over Z (or Q, see ``rational``), or None.
 
     Raises:
-        ValueError: the scheme is not over F2, not exact there or not as symmetric as asked, a number lies outside its
-            range, or Hensel lifting is needed and would take more than 2 GiB.
+        ValueError: the scheme is not over F2 or F3, not exact there or not as symmetric as asked, a number lies
+            outside its range, or Hensel lifting is needed and would take more than 2 GiB.
     """
-    if scheme.ring is not Ring.F2:
-        raise ValueError(f"only schemes over F2 can be lifted, not one over {scheme.ring}; reduce it modulo 2 first")
+    if not scheme.ring.modulus:
+        raise ValueError(
+            f"only schemes over F2 and F3 can be lifted, not one over {scheme.ring}; reduce it modulo 2 or 3 first"
+        )
     if attempts < 1 or not 2 <= max_bits <= 60:
         raise ValueError(f"{attempts=} must be at least 1 and {max_bits=} must lie in 2..60")
     require_exact(scheme)
     rng = np.random.default_rng(seed)
+    if scheme.ring is Ring.F3:
+        if symmetric:
+            raise ValueError("lifts that keep the cyclic symmetry need a scheme over F2; leave symmetric out for F3")
+        return _lift3(Brent.of(scheme), rng, attempts, max_bits, rational, should_stop)
     brent = OrbitBrent.of(scheme) if symmetric else Brent.of(scheme)
     signs = signs_mod4(brent, rng, should_stop)
     # Without signs modulo 4 in these bases nothing can be better than a 2.
@@ -78,14 +88,41 @@ def lift(
             found += (carry_back(ternary, steps) for ternary in walks) if keep_bases else islice(walks, 1)
         if not _good(found, 2) and (not _integral(found) or brent.jacobian_fits) and not should_stop():
             hensel = prepare(brent, rng, should_stop)
-            if hensel is not None and not hensel.lifts_mod4():
+            if hensel is not None and not hensel.lifts_once():
                 return None  # no choice of free unknowns can repair the step to modulus 4
-            climbs = [hensel.climb(rng, max_bits, should_stop) for _ in range(_CLIMBS) if hensel is not None]
-            found += [lifted for lifted in climbs if lifted is not None]
+            for _ in range(_CLIMBS):
+                if hensel is None or _good(found, 2) or should_stop():
+                    break
+                lifted = hensel.climb(rng, max_bits, should_stop)
+                found += [lifted] if lifted is not None else []
         if _good(found, goal) or should_stop():
             break
     allowed = found if rational else _integral(found)
     return min(allowed, key=_size, default=None)
+
+
+def _lift3(
+    brent: Brent,
+    rng: np.random.Generator,
+    attempts: int,
+    max_bits: int,
+    rational: bool,
+    should_stop: Callable[[], bool],
+) -> Scheme | None:
+    """Hensel lifting from F3, once for each of several orders of the unknowns."""
+    found: list[Scheme] = []
+    for order in range(_ORDERS * attempts):
+        if order >= attempts and found:
+            break
+        hensel = prepare(brent, rng, should_stop)
+        if hensel is None or not hensel.lifts_once():
+            break  # told to stop, or no choice of free unknowns can repair the step to modulus 9
+        lifted = hensel.climb(rng, max_bits, should_stop)
+        if lifted is not None and (rational or lifted.ring is Ring.Z):
+            found.append(lifted)
+        if _good(found, 1) or should_stop():
+            break
+    return min(found, key=_size, default=None)
 
 
 def _walks(signs: Signs | None, rng: np.random.Generator, should_stop: Callable[[], bool]) -> Iterator[Scheme]:
@@ -122,4 +159,4 @@ def liftable(scheme: Scheme) -> bool:
     """
     brent = Brent.of(scheme)
     hensel = prepare(brent, np.random.default_rng(0)) if brent.jacobian_fits else None
-    return hensel is None or hensel.lifts_mod4()
+    return hensel is None or hensel.lifts_once()

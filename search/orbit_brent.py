@@ -89,7 +89,7 @@ class OrbitBrent(Brent):
         return (target - sums).ravel()[self.chosen]
 
     def jacobian(self, order: NDArray[np.int64]) -> Bits:
-        """The derivative of F modulo 2, [e, ceil(x / 64)] uint64, with unknown ``order[j]`` in column j.
+        """The derivative of F modulo 2, [1, e, ceil(x / 64)] uint64, with unknown ``order[j]`` in column j.
 
         Raises:
             ValueError: it would take too much memory.
@@ -114,7 +114,7 @@ class OrbitBrent(Brent):
                 bit = np.uint64(1) << (where & 63).astype(np.uint64)
                 # Two turns of one equation in the same column cancel.
                 np.bitwise_xor.at(matrix, (rows, where >> 6), bit)
-        return matrix
+        return matrix[None]
 
     def _parts(self, point: NDArray) -> list[NDArray]:
         """The factors of the orbits, three times [N, o], and the cubes, [N, q]."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.scheme import Format
+from catalog.scheme import Format, Ring
 
 # Trials that say nothing any more are forgotten at this rate when the lowest rank falls: the next one may want others.
 _FORGET = 2
@@ -34,7 +34,7 @@ class Policy:
     then: Policy | None = None
 
 
-def portfolio(format: Format, symmetric: bool = False) -> list[Policy]:
+def portfolio(format: Format, ring: Ring, symmetric: bool = False) -> list[Policy]:
     """Settings worth trying: small formats want many plus transitions and a low ceiling, large ones fewer.
 
     Measured on walks over F2. At 4x4x4 walks that reach 47 are on their way there soon after the start, the others
@@ -48,6 +48,9 @@ def portfolio(format: Format, symmetric: bool = False) -> list[Policy]:
         settings = [(1_000, 1, 5), (3_000, 1, 10), (300, 1, 5), (10_000, 1, 20)]
     else:
         settings = [(10_000, 2, 20), (3_000, 1, 10), (30_000, 2, 50), (100_000, 2, 100)]
+    if ring is Ring.F3:
+        # A plus leads away from the sparse schemes, where equal factors are, and new walks do better than long ones.
+        settings = [(1_000_000, 1, 5), (1_000_000, 2, 5)]
     return [Policy(interval, margin, millions * 1_000_000) for interval, margin, millions in settings]
 
 

@@ -10,7 +10,7 @@ from catalog.provenance import utc_now
 from catalog.scheme import Format
 from search.benchmark import Row, executor_rates, flip_rate, lift_share, processor, time_to_target
 from search.executors import cores
-from search.find import Query
+from search.query import Query
 from subcubic.errors import SCHEMA_VERSION, ExitCode, UsageError
 from subcubic.output import note, print_json, table
 from subcubic.version import commit
@@ -86,6 +86,8 @@ def _rows(format: Format | None, ring: str | None) -> Iterator[Row]:
         if wanted(name, "F2"):
             yield flip_rate(Format.parse(name), "F2")
             yield flip_rate(Format.parse(name), "F2", symmetric=True)
+        if wanted(name, "F3"):
+            yield flip_rate(Format.parse(name), "F3")
         if wanted(name, "ZT"):
             yield flip_rate(Format.parse(name), "ZT")
     for name, over, rank, method, budget in TARGETS:

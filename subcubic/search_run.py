@@ -17,7 +17,8 @@ from catalog.store import Catalog
 from catalog.transform import orient
 from search.events import Checkpoint, Done, Found, Notice, Progress, Started
 from search.executors import cores
-from search.find import Query, find
+from search.find import find
+from search.query import Query
 from subcubic.byproducts import Byproducts
 from subcubic.options import scheme_ring
 from subcubic.output import note

@@ -31,7 +31,7 @@ _DEFAULT_BUDGET = "60s"
 _SHOWN_IDS = 4
 
 if TYPE_CHECKING:
-    from search.find import Query
+    from search.query import Query
     from subcubic.search_run import Outcome
 
 
@@ -178,7 +178,7 @@ def resume(
 
 def _execute(run: Run | None, config: dict[str, Any], as_json: bool) -> ExitCode:
     """Check a configuration, then start it as a new run or go on with the given one."""
-    from search.find import Query, check
+    from search.query import Query, check
     from subcubic.search_run import carry_out, echo, known_rank, parents
 
     wanted = Format.parse(config["format"])

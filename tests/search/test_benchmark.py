@@ -4,10 +4,10 @@ import pytest
 
 from catalog.scheme import Format
 from search.benchmark import flip_rate, lift_share, time_to_target
-from search.find import Query
+from search.query import Query
 
 
-@pytest.mark.parametrize("ring", ["F2", "ZT"])
+@pytest.mark.parametrize("ring", ["F2", "F3", "ZT"])
 def test_a_rate_counts_flips_of_one_core(ring):
     row = flip_rate(Format(2, 3, 2), ring, steps=200_000, repeats=3)
     assert (row["kind"], row["ring"], row["format"]) == ("rate", ring, "2x3x2")

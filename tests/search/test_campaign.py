@@ -174,7 +174,7 @@ def test_degenerate_formats_end(ring, sizes):
         ({"steps": 0}, "steps is 0; it must be at least 1"),
         ({"steps": None}, "give steps or budget_s"),
         ({"workers": 0}, "workers is 0"),
-        ({"ring": "Q"}, "need ring F2 or ZT, not Q"),
+        ({"ring": "Q"}, "need ring F2, F3 or ZT, not Q"),
         ({"format": Format(9, 8, 1)}, "72 blocks in A"),
         ({"budget_s": float("nan")}, "budget_s is nan"),
     ],

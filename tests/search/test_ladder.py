@@ -150,7 +150,7 @@ def test_lower_rungs_stop_at_the_best_rank_that_lifts():
 
 
 def test_a_rung_settles_after_many_steps_for_nothing_or_at_the_best_known_rank():
-    low = Rung(Format(3, 3, 4), F2, portfolio(Format(3, 3, 4)))
+    low = Rung(Format(3, 3, 4), F2, portfolio(Format(3, 3, 4), Ring.F2))
     low.add(classical(low.format, Ring.F2))
     low.spent[:] = 10**7, 10**5
     assert not low.settled
@@ -158,7 +158,7 @@ def test_a_rung_settles_after_many_steps_for_nothing_or_at_the_best_known_rank()
     assert low.settled
     low.spent[1] = 10**9
     assert not low.settled
-    small = Rung(Format(2, 2, 2), F2, portfolio(Format(2, 2, 2)))
+    small = Rung(Format(2, 2, 2), F2, portfolio(Format(2, 2, 2), Ring.F2))
     small.add(strassen(Ring.F2))
     assert small.settled
 

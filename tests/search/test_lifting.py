@@ -15,8 +15,9 @@ from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import concatenate, extend, kron, orientations
 from catalog.verify import NotExactError, first_violation, is_exact
 from search import events, lifting
-from search.find import Query, find
+from search.find import find
 from search.lifting import lift
+from search.query import Query
 from search.tree import Found, play
 from tests.fuzzing import examples
 
@@ -232,11 +233,10 @@ def test_alphatensors_small_schemes_lift(key):
     assert_lifts(alphatensor_f2(key), 0)
 
 
-def test_only_exact_f2_schemes_are_accepted():
-    with pytest.raises(ValueError, match="over F2"):
-        lift(strassen())
-    with pytest.raises(ValueError, match="over F2"):
-        lift(strassen(Ring.F3))
+def test_only_exact_schemes_over_a_finite_field_are_accepted():
+    for ring in (Ring.Z, Ring.Q):
+        with pytest.raises(ValueError, match=f"over F2 and F3 can be lifted, not one over {ring}"):
+            lift(strassen(ring))
     good = strassen(Ring.F2)
     wrong = good.W.copy()
     wrong[2, 3] ^= 1

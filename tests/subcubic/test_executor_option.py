@@ -10,7 +10,8 @@ from catalog.scheme import Format, Ring
 from catalog.store import Catalog
 from catalog.transform import extend
 from search.events import Found
-from search.find import Query, check, find
+from search.find import find
+from search.query import Query, check
 from subcubic.byproducts import Byproducts
 from subcubic.runs import Run
 from subcubic.search_run import carry_out

@@ -1,0 +1,85 @@
+"""What a user asks for: a format over a ring by a method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from catalog.scheme import Format, Ring, Scheme
+from catalog.transform import reduce_mod
+from search.blocks import require_walkable
+from search.executors import require
+from search.game import require_playable
+from search.orbits import decompose, symmetry_for
+
+
+@dataclass(frozen=True)
+class Query:
+    """What to look for and how long.
+
+    Attributes:
+        format: the sizes.
+        ring: "F2", "F3", "Z", "Q", or "ZT" for Z with coefficients in {-1, 0, 1}.
+        target: rank to reach.
+        method: "flips" for walks in the flip graph, "symmetric" for walks on orbits of the cyclic shift (square
+            formats), "mcts" for the tree search without a network.
+        keep: how many distinct schemes of the target rank to find before the search ends.
+        steps: limit on steps of all walks together, or on simulations; then the result depends on the seed alone.
+        budget_s: limit on seconds, compiling left out.
+        seed: of every random choice.
+        workers: threads of the walks, or processes of a Dask cluster on this machine; None for one per core.
+        executor: "local", "dask" or "dask=tcp://HOST:PORT", see ``search.executors``.
+        walkers: walks on the format itself, at least four per worker to keep all of them busy.
+        checkpoint_s: seconds between checkpoints.
+        report_rungs: whether schemes of smaller formats that the walks pass through are reported as well.
+        diagonal: of the symmetric walk's start, for example "10001,01010,00100"; None for a choice by the target.
+    """
+
+    format: Format
+    ring: str
+    target: int
+    method: Literal["flips", "symmetric", "mcts"] = "flips"
+    keep: int = 1
+    steps: int | None = None
+    budget_s: float | None = None
+    seed: int = 0
+    workers: int | None = None
+    executor: str = "local"
+    walkers: int = 8
+    checkpoint_s: float = 10.0
+    report_rungs: bool = False
+    diagonal: str | None = None
+
+
+def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
+    """Refuse a query that cannot be carried out.
+
+    Raises:
+        ValueError: the message says what and why.
+    """
+    if query.ring not in ("F2", "F3", "ZT", "Z", "Q"):
+        raise ValueError(f"unknown ring {query.ring!r}; choose F2, F3, ZT, Z or Q")
+    if query.keep < 1:
+        raise ValueError(f"keep is {query.keep}; it must be at least 1")
+    if query.walkers < 1:
+        raise ValueError(f"walkers is {query.walkers}; it must be at least 1")
+    require(query.executor)
+    if query.method == "mcts":
+        require_playable(query.format)
+        if query.executor != "local":
+            raise ValueError(f"the tree search runs in this process; use the executor local, not {query.executor}")
+        if query.ring == "ZT":
+            raise ValueError("the tree search plays over F2; ask for ring Z, or for ZT with the method flips")
+        if starts:
+            raise ValueError("the tree search starts at the empty board; use the method flips to start from a scheme")
+    else:
+        require_walkable(query.format)
+    if query.method == "symmetric":
+        if query.ring == "F3":
+            raise ValueError("the symmetric walk is over F2; ask for ring Z, whose schemes hold over F3 too")
+        symmetry_for(query.format, query.target, query.diagonal)
+        for scheme in starts:
+            decompose(reduce_mod(scheme, Ring.F2))
+    elif query.diagonal is not None:
+        raise ValueError(f"the method {query.method} has no diagonal; leave it out or use the method symmetric")
