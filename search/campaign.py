@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from catalog.scheme import Format, Ring, Scheme
-from catalog.transform import orient, reduce_mod
+from catalog.transform import AXES, orient, reduce_mod
 from catalog.verify import require_exact
 from search import checkpoint, executors, ladder
 from search.blocks import Walk, lowest
@@ -20,7 +20,7 @@ from search.config import Config
 from search.counters import BEST, FLIPS, RANK, STEPS, STUCK
 from search.events import Checkpoint, Done, Event, Found, Notice, Progress, Started
 from search.lifting import liftable
-from search.meta import AXES, project_best
+from search.meta import project_best
 from search.rungs import Goal, Rung
 
 # Rounds double from the first to the last length, steps per walk: small formats end in milliseconds, and a block of

@@ -9,10 +9,9 @@ import numpy as np
 
 from catalog.known import classical
 from catalog.scheme import Format, Scheme
-from catalog.transform import Axis, concatenate, orient
+from catalog.transform import AXES, Axis, concatenate, orient
 from search.blocks import lowest
 from search.counters import BEST, STUCK
-from search.meta import AXES
 from search.policies import choose
 from search.rungs import EXTENDED, MERGED, OWN, STANDARD, Rung
 
