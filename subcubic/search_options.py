@@ -21,6 +21,13 @@ class Method(StrEnum):
     MCTS = "mcts"
 
 
+class WalkRing(StrEnum):
+    """Where walks move when the wanted ring leaves a choice."""
+
+    F2 = "F2"
+    ZT = "ZT"
+
+
 def executor_named(name: str) -> str:
     """An executor that there is, by its name."""
     from search.executors import require

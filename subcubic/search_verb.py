@@ -25,7 +25,16 @@ from subcubic.options import (
 from subcubic.output import print_json, table
 from subcubic.reference import format_of
 from subcubic.runs import Run, all_runs
-from subcubic.search_options import Method, executor_named, method_for, seconds_of, seed_of, starts_of, target_for
+from subcubic.search_options import (
+    Method,
+    WalkRing,
+    executor_named,
+    method_for,
+    seconds_of,
+    seed_of,
+    starts_of,
+    target_for,
+)
 
 _DEFAULT_BUDGET = "60s"
 _SHOWN_IDS = 4
@@ -58,6 +67,7 @@ def search(
         list[str] | None,
         typer.Option("--from", help="Ids of stored schemes to start from, or `catalog` for all that can help."),
     ] = None,
+    walk: Annotated[WalkRing | None, typer.Option(help="Ring of the walks: F2 and a lift, or ZT.")] = None,
     diagonal: Annotated[
         str | None, typer.Option(help="Symmetric walk: vectors of its cubes at the start, for example 110,001.")
     ] = None,
@@ -99,6 +109,7 @@ def search(
         "walkers": at_least(1, "walkers", walkers),
         "executor": executor_named(executor),
         "start": starts_of(start or [], opened, base_case, over),
+        "walk": walk.value if walk else None,
         "diagonal": diagonal,
         "catalog": str(opened.path.absolute()),
     }
@@ -188,6 +199,7 @@ def _execute(run: Run | None, config: dict[str, Any], as_json: bool) -> ExitCode
         "workers",
         "walkers",
         "executor",
+        "walk",
         "diagonal",
     )
     query = Query(wanted, report_rungs=True, **{key: config[key] for key in keys if config.get(key) is not None})

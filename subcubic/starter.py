@@ -60,13 +60,14 @@ def seed(catalog: Catalog) -> None:
             note(f"made the catalog {catalog.path} with the schemes that this project ships")
 
 
-def build(catalog: Path, budget_s: float, rounds: int, cores: int) -> None:
-    """Search, compose and write the starter catalog in place of the shipped one.
+def search_all(catalog: Path, budget_s: float, rounds: range, cores: int) -> None:
+    """Search the base cases.
 
     Args:
         catalog: where to gather what is found; it may hold schemes from an earlier, interrupted run.
         budget_s: seconds for each hard base case and round.
-        rounds: of the hard base cases; from the second on they start from what all of them have found.
+        rounds: numbers of the rounds of the hard base cases. The easy ones come before round 0, and from round 1 on the
+            hard ones start from what all of them have found.
         cores: to use; several searches run beside each other.
     """
     os.environ["SUBCUBIC_CATALOG"] = str(catalog)
@@ -80,8 +81,9 @@ def build(catalog: Path, budget_s: float, rounds: int, cores: int) -> None:
         for size in reversed(small)
         for ring in ("ZT", "F2")
     ]
-    _run_all(easy, side_by_side)
-    for number in range(rounds):
+    if 0 in rounds:
+        _run_all(easy, side_by_side)
+    for number in rounds:
         hard = [
             [*search, size, "--ring", ring, "--method", method, "--keep", str(keep), "--walkers", "16"]
             + ["--budget", f"{budget_s:.0f}s", "--seed", str(number + 1)]
@@ -89,9 +91,13 @@ def build(catalog: Path, budget_s: float, rounds: int, cores: int) -> None:
             for size, ring, method, keep in _HARD
         ]
         _run_all(hard, side_by_side)
+
+
+def compose(catalog: Path) -> None:
+    """Add what the schemes of a catalog make when they are put together."""
+    os.environ["SUBCUBIC_CATALOG"] = str(catalog)
     for ring in ("ZT", "Z", "F2"):
         _run_all([["catalog", "closure", "--ring", ring, "--add", "all", "--up-to", str(_COMPOSED)]], 1)
-    _publish(catalog)
 
 
 def _run_all(commands: Sequence[list[str]], side_by_side: int) -> None:
@@ -107,7 +113,7 @@ def _run_all(commands: Sequence[list[str]], side_by_side: int) -> None:
         list(pool.map(run, commands))
 
 
-def _publish(catalog: Path) -> None:
+def publish(catalog: Path) -> None:
     """Compact a catalog and put its shards, and nothing else, in place of the shipped ones."""
     gathered = Catalog(catalog)
     gathered.compact()
@@ -138,7 +144,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     if given.budget <= 0 or given.rounds < 1 or given.cores < 1:
         parser.error("--budget, --rounds and --cores must be positive")
-    build(given.catalog.absolute(), given.budget, given.rounds, given.cores)
+    gathered = given.catalog.absolute()
+    search_all(gathered, given.budget, range(given.rounds), given.cores)
+    compose(gathered)
+    publish(gathered)
 
 
 if __name__ == "__main__":
