@@ -54,6 +54,38 @@ def error(rows: Sequence[Row]) -> Any:
     return _finished(figure, axes)
 
 
+def targets(rows: Sequence[Row]) -> Any:
+    """Median and 90th percentile of the time to a rank, one line of dots for every target of a search benchmark.
+
+    Returns:
+        A matplotlib Figure.
+
+    Raises:
+        ValueError: no row is a time to a target.
+    """
+    from matplotlib.figure import Figure
+
+    timed = [row for row in rows if row.get("kind") == "time_to_target" and row.get("median_s")]
+    if not timed:
+        raise ValueError("none of the rows is a time to a target, so there is nothing to plot")
+    timed.sort(key=lambda row: row["median_s"], reverse=True)
+    figure = Figure(figsize=(7, 1.2 + 0.26 * len(timed)), layout="constrained")
+    axes = figure.add_subplot()
+    places = range(len(timed))
+    medians, slow = [row["median_s"] for row in timed], [row["p90_s"] for row in timed]
+    axes.hlines(places, medians, slow, color="0.7", zorder=1)
+    axes.scatter(medians, places, color=_COLOURS[1], marker=_MARKERS[0], label="median", zorder=2)
+    axes.scatter(slow, places, color=_COLOURS[2], marker=_MARKERS[1], label="90th percentile", zorder=2)
+    axes.set_yticks(places, [f"{row['format']}:{row['rank']} {row['ring']}, {_hits(row)}" for row in timed])
+    axes.set_xscale("log")
+    axes.set_xlabel("seconds to the rank")
+    return _finished(figure, axes)
+
+
+def _hits(row: Row) -> str:
+    return f"{row['engine'].removesuffix(' numba')} {row['hits']}/{row['seeds']}"
+
+
 def _axes(x: str, y: str) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 

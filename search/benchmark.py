@@ -113,6 +113,34 @@ def time_to_target(query: Query, seeds: Sequence[int], should_stop: Callable[[],
     }
 
 
+def lowest_rank(query: Query, should_stop: Callable[[], bool] = lambda: False) -> Row:
+    """How low one search comes within its time, and when.
+
+    Args:
+        query: what to search; it ends early at ``target``.
+        should_stop: asked between blocks.
+    """
+    rank, at, steps = query.format.volume, 0.0, 0
+    for event in find(query, should_stop=should_stop):
+        if isinstance(event, Found) and event.scheme.format == query.format and event.rank < rank:
+            rank, at, steps = event.rank, event.seconds, event.steps
+    return {
+        "kind": "lowest",
+        "engine": "flips numba",
+        "method": query.method,
+        "ring": query.ring,
+        "format": str(query.format),
+        "rank": rank,
+        "target": query.target,
+        "seconds": at,
+        "steps": steps,
+        "seed": query.seed,
+        "budget_s": query.budget_s,
+        "cores": query.workers or cores(),
+        "device": processor(),
+    }
+
+
 def executor_rates(
     format: Format, ring: Literal["F2", "ZT"], executor: str, workers: int, budget_s: float, repeats: int = 3
 ) -> list[Row]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from catalog.provenance import utc_now
 from catalog.scheme import Format
-from search.benchmark import Row, executor_rates, flip_rate, lift_share, processor, time_to_target
+from search.benchmark import Row, executor_rates, flip_rate, lift_share, lowest_rank, processor, time_to_target
 from search.executors import cores
 from search.query import Query
 from subcubic.errors import SCHEMA_VERSION, ExitCode, UsageError
@@ -26,7 +27,12 @@ TARGETS = (
     ("2x3x4", "F2", 20, "flips", 2.0),
     ("3x3x4", "F2", 29, "flips", 15.0),
     ("2x4x4", "F2", 26, "flips", 15.0),
-    ("4x4x4", "F2", 49, "flips", 10.0),
+    ("3x3x5", "F2", 36, "flips", 15.0),
+    ("3x4x4", "F2", 38, "flips", 30.0),
+    ("2x4x5", "F2", 33, "flips", 30.0),
+    ("4x4x4", "F2", 49, "flips", 30.0),
+    ("3x4x5", "F2", 47, "flips", 120.0),
+    ("4x4x4", "F2", 47, "flips", 300.0),
     ("3x3x3", "F2", 23, "symmetric", 1.0),
     ("4x4x4", "F2", 49, "symmetric", 10.0),
     ("5x5x5", "F2", 93, "symmetric", 120.0),
@@ -34,6 +40,8 @@ TARGETS = (
     ("2x2x2", "F2", 7, "mcts", 10.0),
     ("2x2x3", "F2", 11, "mcts", 10.0),
 )
+# Format and the rank at which the search ends; only for a format that is named, since each takes its whole time.
+LOWEST = (("4x4x5", "F2", 60), ("4x5x5", "F2", 73), ("5x5x5", "F2", 93))
 LIFTS = (("2x2x2", 7), ("2x2x3", 11), ("2x3x3", 15), ("3x3x3", 23), ("2x3x4", 20), ("4x4x4", 49))
 LIFT_SEEDS, LIFT_BUDGET_S = range(1, 21), 15.0
 # The keys that every result file has; a search has neither a GPU nor a baseline.
@@ -41,9 +49,28 @@ _HEAD: dict[str, Any] = dict.fromkeys(("driver", "cuda", "clocks", "power", "bas
 _HEAD |= {"schema_version": SCHEMA_VERSION, "timer": "see each row"}
 
 
-def run_benchmark(format: Format | None, ring: str | None, out: Path | None, as_json: bool) -> ExitCode:
-    """Measure everything, or what concerns one format and ring, and print and save the rows."""
-    return _report(_rows(format, ring), out, as_json)
+def run_benchmark(
+    format: Format | None,
+    ring: str | None,
+    budget_s: float,
+    workers: int | None,
+    seed: int,
+    out: Path | None,
+    as_json: bool,
+) -> ExitCode:
+    """Measure everything, or what concerns one format and ring, and print and save the rows.
+
+    Args:
+        format: only this one; None for all.
+        ring: only this one; None for all.
+        budget_s: seconds of a search for the lowest rank in reach, which only large formats have.
+        workers: threads of that search; None for one per core.
+        seed: of that search.
+        out: folder to save the document to.
+        as_json: print the document, not a table.
+    """
+    rows = itertools.chain(_rows(format, ring), _lowest(format, ring, budget_s, workers, seed))
+    return _report(rows, out, as_json)
 
 
 def run_executor_benchmark(
@@ -99,6 +126,14 @@ def _rows(format: Format | None, ring: str | None) -> Iterator[Row]:
             yield lift_share(Format.parse(name), rank, LIFT_SEEDS, LIFT_BUDGET_S)
 
 
+def _lowest(format: Format | None, ring: str | None, budget_s: float, workers: int | None, seed: int) -> Iterator[Row]:
+    for name, over, rank in LOWEST:
+        if format is not None and Format.parse(name).sorted == format.sorted and ring in (None, over):
+            method: Any = "symmetric" if len(set(format)) == 1 else "flips"
+            size = Format.parse(name)
+            yield lowest_rank(Query(size, over, rank, method, budget_s=budget_s, workers=workers, seed=seed))
+
+
 def summary(rows: list[Row]) -> str:
     """The rows as a table for people."""
     heads = ("what", "engine", "format", "ring", "rank", "result")
@@ -116,6 +151,8 @@ def result(row: dict[str, Any]) -> str:
     if row["kind"] == "executor":
         rate, share = row["per_second_per_worker"] / 1e6, row["against_local"]
         return f"{rate:.1f} M accepted flips per worker-second with {row['workers']} workers, {share:.2f} of local"
+    if row["kind"] == "lowest":
+        return f"rank {row['rank']} after {row['seconds']:.0f} s of {row['budget_s']:g} s, {row['cores']} cores"
     if row["kind"] == "lift":
         return (
             f"{row['exact']}/{row['schemes']} exact, {row['ternary']} ternary, {row['seconds_per_scheme']:.3f} s each"

@@ -36,7 +36,7 @@ from subcubic.search_options import (
     target_for,
 )
 
-_DEFAULT_BUDGET = "60s"
+_DEFAULT_BUDGET, _BENCHMARK_BUDGET = "60s", "10m"
 _SHOWN_IDS = 4
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def search(
             base_case = only or Format(4, 4, 5)
             spent, over = seconds_of(budget or _DEFAULT_BUDGET), ring_named(ring or "F2")
             return run_executor_benchmark(base_case, over, executor_named(executor), workers, spent, out, json_output)
-        return run_benchmark(only, ring_named(ring) if ring else None, out, json_output)
+        spent = seconds_of(budget or _BENCHMARK_BUDGET)
+        return run_benchmark(only, ring_named(ring) if ring else None, spent, workers, seed, out, json_output)
     base_case, over = format_of(format, m, n, k), ring_named(ring or "Z")
     opened = writable_catalog(catalog)
     config = {

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations_with_replacement
 from pathlib import Path
 
+from catalog.errors import CatalogError, DamagedError
 from catalog.scheme import Format
 from catalog.store import Catalog, default_path
 from subcubic.output import note
@@ -56,7 +57,13 @@ def seed(catalog: Catalog) -> None:
     shards = sorted((shipped() / "shards").glob("*.h5"))
     if shards and not os.environ.get("SUBCUBIC_CATALOG") and catalog.path == default_path():
         if not catalog.path.exists():
-            catalog.adopt(shards)
+            try:
+                catalog.adopt(shards)
+            except DamagedError:
+                raise
+            except CatalogError as error:  # to read, no catalog of one's own is needed
+                note(f"subcubic: {error}")
+                return
             note(f"made the catalog {catalog.path} with the schemes that this project ships")
 
 

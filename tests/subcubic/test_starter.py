@@ -1,0 +1,134 @@
+"""The starter catalog, and searches that start from what a catalog has."""
+
+from pathlib import Path
+
+import pytest
+
+from catalog.known import classical, strassen, winograd
+from catalog.provenance import Provenance
+from catalog.scheme import Format, Ring
+from catalog.store import Catalog
+from catalog.transform import reduce_mod
+from search.ladder import grow
+from subcubic import pool, starter
+from subcubic.readme import search_rows
+from subcubic.version import ROOT
+
+MADE = Provenance("test", "made for a test")
+
+
+@pytest.fixture
+def newcomer(home, monkeypatch):
+    """A user without a catalog and without settings."""
+    monkeypatch.delenv("SUBCUBIC_CATALOG")
+    monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
+    return home
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """A starter catalog of two schemes in place of the shipped one."""
+    shelf = Catalog(tmp_path / "starter")
+    shelf.add_many([(strassen(), MADE), (winograd(), MADE)])
+    monkeypatch.setattr(starter, "shipped", lambda: tmp_path / "starter")
+    return shelf
+
+
+def test_a_newcomer_browses_the_shipped_schemes(newcomer, small, cli):
+    listed = cli("catalog", "list", "--json")
+    assert {row["id"] for row in listed.json["schemes"]} == {row.id for row in small.rows()}
+    assert "that this project ships" in listed.err
+    assert "ships" not in cli("catalog", "list").err
+    assert cli("catalog", "fsck").code == 0
+
+
+def test_a_catalog_of_ones_own_starts_empty(home, small, cli):
+    assert cli("catalog", "list", "--json").json["schemes"] == []
+    merged = cli("catalog", "merge", "starter", "--json").json
+    assert merged == {**merged, "new": 2, "duplicate": 0}
+    assert len(Catalog().rows()) == 2
+
+
+def test_a_damaged_starter_is_named(newcomer, small, cli):
+    (shard,) = (small.path / "shards").glob("*.h5")
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 2] ^= 1
+    shard.write_bytes(data)
+    failed = cli("catalog", "list")
+    assert failed.code == 1 and shard.name in failed.err and "Traceback" not in failed.err
+
+
+def test_what_is_shipped_is_intact_own_and_small():
+    shards = list((starter.shipped() / "shards").glob("*.h5"))
+    shelf = Catalog(starter.shipped())
+    assert sum(path.stat().st_size for path in shards) < 5_000_000 and not shelf.fsck().bad
+    rows = shelf.rows()
+    assert len(rows) > 300 and {row.source for row in rows} == {"subcubic"}
+    least: dict[tuple[Format, Ring], int] = {}
+    for row in rows:
+        key = (row.format.sorted, row.ring)
+        least[key] = min(row.rank, least.get(key, row.rank))
+    assert least[Format(5, 5, 5), Ring.Z] == 93 and least[Format(4, 4, 4), Ring.F2] == 47
+    assert least[Format(3, 5, 5), Ring.Z] == 58 and least[Format(2, 2, 2), Ring.Z] == 7
+
+
+def test_the_pool_is_what_leads_to_a_format(home):
+    catalog = Catalog()
+    added = catalog.add_many(
+        (scheme, MADE)
+        for scheme in (
+            grow(strassen(), Format(3, 3, 3)),
+            grow(strassen(Ring.F2), Format(3, 3, 4)),
+            grow(strassen(), Format(3, 4, 4)),
+            grow(strassen(), Format(3, 4, 5)),
+            classical(Format(3, 3, 4)),
+        )
+    )
+    low, own, larger, _far, _standard = (item.id for item in added)
+    assert pool.starts(catalog, Format(3, 3, 4), "F2") == [low, larger, own]
+    assert pool.starts(catalog, Format(4, 3, 3), "Z") == [low, larger]
+    assert pool.starts(catalog, Format(2, 2, 2), "ZT") == []
+
+
+def test_only_the_schemes_of_least_rank_are_starts(home):
+    catalog = Catalog()
+    catalog.add(grow(strassen(), Format(3, 3, 3)), MADE)
+    better = reduce_mod(grow(strassen(), Format(2, 3, 3)), Ring.F2)
+    added = catalog.add(better, MADE).id
+    assert pool.starts(catalog, Format(2, 3, 3), "F2")[-1] == added
+
+
+def test_a_search_from_the_catalog_names_its_parents(home, cli):
+    Catalog().add(grow(strassen(), Format(3, 3, 3)), MADE)
+    (row,) = Catalog().rows()
+    found = cli("search", "3x3x4", "--ring", "F2", "--from", "catalog", "--target", 31, "--budget", "60s", "--json")
+    assert found.code == 0
+    assert list(Catalog().get(found.json["id"]).provenance.parents) == [row.id]
+
+
+def test_the_program_refuses_senseless_limits(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        starter.main(["--budget", "0"])
+    assert stopped.value.code == 2 and "must be positive" in capsys.readouterr().err
+
+
+def test_a_small_starter_can_be_made(home, tmp_path, monkeypatch):
+    monkeypatch.setattr(starter, "_HARD", (("2x2x2", "ZT", "symmetric", 1),))
+    monkeypatch.setattr(starter, "combinations_with_replacement", lambda *_: [(2, 2, 2)])
+    monkeypatch.setattr(starter, "shipped", lambda: tmp_path / "starter")
+    monkeypatch.setattr(starter, "_COMPOSED", 3)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    starter.main(["--budget", "5", "--rounds", "1", "--cores", "2", "--catalog", str(tmp_path / "gathered")])
+    rows = Catalog(tmp_path / "starter").rows()
+    assert {(row.format, row.rank) for row in rows} >= {((2, 2, 2), 7), ((2, 2, 3), 11)}
+
+
+def test_search_results_have_a_picture(tmp_path):
+    pytest.importorskip("matplotlib", reason="Matplotlib is not installed; install the extra plot")
+    from evaluate.plots import targets
+
+    figure = targets([row for _, row in search_rows(ROOT / "benchmarks" / "results")])
+    figure.savefig(tmp_path / "search.svg")
+    assert (tmp_path / "search.svg").stat().st_size > 1000 and Path(ROOT / "benchmarks" / "search.svg").exists()
+    with pytest.raises(ValueError, match="nothing to plot"):
+        targets([])
