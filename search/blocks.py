@@ -146,6 +146,7 @@ def advance(walk: Walk, steps: int, target: int, policy: Policy) -> None:
     """Walk on in place for at most ``steps`` steps, or until the rank is at most ``target``."""
     tail = (walk.links, walk.active, walk.place, walk.best, walk.counters, walk.rng)
     walk.counters[PLUS_LEFT] = min(walk.counters[PLUS_LEFT], 2 * policy.plus_interval)
+    moves = policy.plus_interval, policy.margin, round(256 * policy.split), int(policy.reduce)
     if walk.symmetric:
         from search.walk_symmetric import walk_symmetric
 
@@ -156,16 +157,15 @@ def advance(walk: Walk, steps: int, target: int, policy: Policy) -> None:
     elif walk.ring is Ring.F2:
         from search.walk_f2 import walk_f2
 
-        split = round(256 * policy.split)
-        walk_f2(walk.value, *tail, steps, target, policy.plus_interval, policy.margin, split, int(policy.reduce))
+        walk_f2(walk.value, *tail, steps, target, *moves)
     elif walk.ring is Ring.F3:
         from search.walk_f3 import walk_f3
 
-        walk_f3(walk.value, walk.sign, *tail, steps, target, policy.plus_interval, policy.margin)
+        walk_f3(walk.value, walk.sign, *tail, steps, target, *moves)
     else:
         from search.walk_zt import walk_zt
 
-        walk_zt(walk.value, walk.sign, *tail, steps, target, policy.plus_interval, policy.margin)
+        walk_zt(walk.value, walk.sign, *tail, steps, target, *moves)
 
 
 def compile_kernel(ring: Ring, symmetric: bool = False) -> float:

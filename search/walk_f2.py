@@ -17,7 +17,7 @@ import numpy as np
 
 from search.compiled import kernel
 from search.counters import ACTIVE, BEST, BEST_AT, FLIPS, PLUS_LEFT, RANK, STEPS, STUCK
-from search.rare_f2 import reduce_f2, split_f2
+from search.rare_f2 import plus_f2, reduce_f2, split_f2
 from search.unsigned import HASH, NONE, STAR, U0, U1, U2, U3, U4, U7, U13, U17, U32, U56, U64
 
 
@@ -207,46 +207,20 @@ def walk_f2(value, links, active, place, best, counters, rng, budget, target, pl
                 rank = fewer
                 dirty = True
                 continue
-        # Plus: a b c + a' b' c' = (a + a') b c + a' b' (c' - c) + a' (b' - b) c in a random order of the modes, for
-        # two rows that differ in every mode. Where no flip is left it may exceed the margin, else the walk has ended.
+        # Plus or split. Where no flip is left the rank may exceed the margin, else the walk has ended.
         limit = counters[BEST] + margin + (0 if alive > U0 else 2)
         stuck = alive == U0
-        splits = False
         if np.int64(rank) < limit and U4 * rank < slots:
-            if split:
-                x ^= x << U13
-                x ^= x >> U7
-                x ^= x << U17
-                splits = bool(alive > U0 and (x * STAR) >> U56 < np.uint64(split))
-            if splits:
+            x ^= x << U13
+            x ^= x >> U7
+            x ^= x << U17
+            if alive > U0 and (x * STAR) >> U56 < np.uint64(split):
                 more, x = split_f2(value, links, active, alive, rank, x)
-                dirty = more > rank
-                rank = more
-            for _trial in range(0 if splits else 64):
-                x ^= x << U13
-                x ^= x >> U7
-                x ^= x << U17
-                row = U4 * ((((x * STAR) >> U32) * rank) >> U32)
-                x ^= x << U13
-                x ^= x >> U7
-                x ^= x << U17
-                random = x * STAR
-                other = U4 * (((random >> U32) * rank) >> U32)
-                same_a = value[row] == value[other]
-                same_b = value[row + U1] == value[other + U1]
-                same_c = value[row + U2] == value[other + U2]
-                if not (same_a or same_b or same_c):
-                    mode = (random & U7) % U3
-                    y, z = (mode + U1) % U3, (mode + U2) % U3
-                    extra = U4 * rank
-                    value[extra + mode] = value[other + mode]
-                    value[extra + y] = value[other + y] ^ value[row + y]
-                    value[extra + z] = value[row + z]
-                    value[other + z] ^= value[row + z]
-                    value[row + mode] ^= value[other + mode]
-                    rank += U1
-                    stuck, dirty = False, True
-                    break
+            else:
+                more, x = plus_f2(value, rank, x)
+            dirty = more > rank
+            stuck = stuck and not dirty
+            rank = more
         if stuck:
             counters[STUCK] = 1
             break
