@@ -90,11 +90,12 @@ def build(
             policies = list(dict.fromkeys(policies))
         rung = Rung(size, goal, policies, symmetry)
         count = walkers if top else _LOWER_WALKERS
-        for name in ("owed", "restarts", "setting", "kind", "begun_at", "cleared"):
+        for name in ("owed", "restarts", "setting", "kind", "begun_at", "cleared", "line"):
             setattr(rung, name, np.zeros(count, np.int64))
         rung.setting[:] = np.arange(count) % len(policies)
         rung.by_policy = np.zeros((len(policies), 2), np.int64)
-        rung.add(classical(size, goal.walked))
+        rung.line[:] = np.arange(1, count + 1)
+        rung.add(classical(size, goal.walked), 0)
         ladder.append(rung)
     own = _hand_out(ladder, starts)
     ladder[-1].starts = own if symmetry is not None else ()
@@ -158,7 +159,7 @@ def merge(ladder: list[Rung], seed: int, block: int, worth: Worth) -> list[Schem
                 if not rung.clear(index, worth):
                     barred.add(index)
                     walk.counters[STUCK] = 1
-                elif rung.add(scheme := lowest(walk)):
+                elif rung.add(scheme := lowest(walk), int(rung.line[index])):
                     fresh.append(scheme)
         fresh = [scheme for scheme in fresh if scheme.rank == rung.rank]
         if rung.rank < before:
@@ -190,11 +191,11 @@ def _hand_out(ladder: list[Rung], starts: Sequence[Scheme]) -> list[Scheme]:
     rungs = {rung.format.sorted: rung for rung in ladder[:-1]}
     top = ladder[-1]
     own = []
-    for scheme in starts:
+    for number, scheme in enumerate(starts, 1):
         if scheme.format.sorted in rungs:
-            rungs[scheme.format.sorted].add(orient(scheme, rungs[scheme.format.sorted].format))
+            rungs[scheme.format.sorted].add(orient(scheme, rungs[scheme.format.sorted].format), -number)
         else:
             own.append(grow(scheme, top.format))
-    for scheme in own:
-        top.add(scheme)
+    for number, scheme in enumerate(own, 1):
+        top.add(scheme, -number)
     return own

@@ -68,24 +68,26 @@ def restart(
     kinds = [OWN, *ways]
     if not ways or rung.format.volume <= LARGE_VOLUME:
         kinds.append(STANDARD)
+    line = len(rung.walks) * number + index + 1
     kind = EXTENDED if behind else kinds[choose(rung.by_kind[kinds], rng)]
     if rung.symmetry is not None:
-        kind, scheme = _symmetric_restart(rung, index, rng)
+        kind, scheme, line = _symmetric_restart(rung, index, rng)
     elif kind == STANDARD:
         scheme = rung.standard(index + number)
     elif kind == OWN:
-        scheme = rung.drawn(rng)
+        place = rung.drawn(rng)
+        scheme, line = rung.pooled(place), int(rung.lines[place])
     else:
         scheme = _merged(ladder, ways[kind], rng)
     if not rung.in_second_phase(index):
         rung.setting[index] = choose(rung.by_policy, rng)
-    rung.kind[index], rung.begun_at[index] = kind, scheme.rank
+    rung.kind[index], rung.begun_at[index], rung.line[index] = kind, scheme.rank, line
     # What is made of schemes that may be walked on from is one of them; a walk's own lowest scheme has not been asked.
     rung.cleared[index] = rung.symmetry is None
     rung.walks[index] = rung.begin(scheme, walk_seed(seed, level, index, number))
 
 
-def _symmetric_restart(rung: Rung, index: int, rng: np.random.Generator) -> tuple[int, Scheme]:
+def _symmetric_restart(rung: Rung, index: int, rng: np.random.Generator) -> tuple[int, Scheme, int]:
     """Where a symmetric walk goes on: in the second phase from its own lowest scheme, then from the start.
 
     Many of the lowest schemes are dead ends and some lead on at once, so that a new one is worth more than another walk
@@ -94,11 +96,13 @@ def _symmetric_restart(rung: Rung, index: int, rng: np.random.Generator) -> tupl
     walk = rung.walks[index]
     if rung.in_second_phase(index):
         if walk.counters[BEST] <= rung.rank + _CLOSE and not walk.counters[STUCK]:
-            return OWN, lowest(walk)
+            return OWN, lowest(walk), int(rung.line[index])
         if rng.random() < _POOL_SHARE:
-            return OWN, rung.drawn(rng)
+            place = rung.drawn(rng)
+            return OWN, rung.pooled(place), int(rung.lines[place])
         rung.restarts[index] += 1
-    return STANDARD, rung.standard(index + int(rung.restarts[index]) // 2)
+    number = int(rung.restarts[index])
+    return STANDARD, rung.standard(index + number // 2), len(rung.walks) * number + index + 1
 
 
 def _merged(ladder: list[Rung], ways: list[tuple[int, Merger]], rng: np.random.Generator) -> Scheme:
@@ -110,7 +114,9 @@ def _merged(ladder: list[Rung], ways: list[tuple[int, Merger]], rng: np.random.G
     parts = []
     for part in (merger.first, merger.second):
         rung = rungs.get(part.sorted)
-        parts.append(classical(part, ladder[0].goal.walked) if rung is None else orient(rung.drawn(rng), part))
+        parts.append(
+            classical(part, ladder[0].goal.walked) if rung is None else orient(rung.pooled(rung.drawn(rng)), part)
+        )
     return concatenate(parts[0], parts[1], merger.axis)
 
 

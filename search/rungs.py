@@ -23,9 +23,23 @@ Worth = Callable[[Scheme], bool]
 STANDARD, OWN, EXTENDED, MERGED = range(4)
 
 # What a checkpoint keeps of a rung beside its pool and its walks.
-NUMBERS = ("owed", "restarts", "setting", "kind", "begun_at", "cleared", "by_policy", "by_kind", "spent")
+NUMBERS = (
+    "owed",
+    "restarts",
+    "setting",
+    "kind",
+    "begun_at",
+    "cleared",
+    "by_policy",
+    "by_kind",
+    "spent",
+    "line",
+    "lines",
+)
 
 _POOL = 64
+# Descents from the standard algorithm to one rank that a rung above may need: from some of them it gets no further.
+_ENOUGH = 4
 # A lower rung rests once it has walked for nothing this many steps times the square of its volume, and this multiple
 # of the steps up to its last gain. A resting rung still walks in some rounds: 4x4x4:47 takes some 2e9 steps.
 _REST_STEPS, _REST_FACTOR = 100_000, 10
@@ -72,7 +86,9 @@ class Rung:
         cleared: [walks] int64. One more than the step of the latest low of a walk that may be walked on from.
         by_policy: [policies, 2] int64. Walks that reached the lowest rank on their own, and those that did not.
         by_kind: [4, 2] int64. Likewise.
-        pool: [8 * r] uint64 each: value and sign masks of the distinct best schemes, the oldest first.
+        line: [walks] int64. Descent that each walk belongs to: a new one unless it started from the pool.
+        pool: [8 * r] uint64 each: value and sign masks of the best schemes, one of every descent, the oldest first.
+        lines: [pool] int64. Their descents.
         spent: steps of all walks, and the same at the last gain.
     """
 
@@ -90,7 +106,9 @@ class Rung:
     cleared: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     by_policy: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     by_kind: NDArray[np.int64] = field(default_factory=lambda: np.zeros((4, 2), np.int64))
+    line: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     pool: list[NDArray[np.uint64]] = field(default_factory=list)
+    lines: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     spent: NDArray[np.int64] = field(default_factory=lambda: np.zeros(2, np.int64))
 
     @property
@@ -100,14 +118,20 @@ class Rung:
 
     @property
     def floor(self) -> int:
-        """Rank at which walks of a lower rung stop: below the best known one over Z nothing over F2 lifts."""
-        return (self.goal.known(self.format) or 0) if self.goal.carried else 0
+        """Rank at which walks of a lower rung have done their duty: another descent is worth more than a lower rank.
+
+        Below the best known rank over Z nothing over F2 lifts, and the rungs above gain most from unrelated schemes.
+        """
+        return self.goal.known(self.format) or 0
 
     @property
     def settled(self) -> bool:
-        """Whether more steps here promise little: the best known rank is reached, or long walks brought nothing."""
+        """Whether more steps here promise little.
+
+        Several descents have reached the best known rank, or long walks brought nothing.
+        """
         spent, gained = self.spent
-        reached = self.rank <= (self.goal.known(self.format) or 0)
+        reached = self.rank <= (self.goal.known(self.format) or 0) and len(self.pool) >= _ENOUGH
         return reached or bool(spent - gained > max(_REST_STEPS * self.format.volume**2, _REST_FACTOR * gained))
 
     def standard(self, turn: int) -> Scheme:
@@ -139,8 +163,11 @@ class Rung:
             self.cleared[index] = low
         return bool(self.cleared[index] == low)
 
-    def add(self, scheme: Scheme) -> bool:
-        """Keep a scheme if it is new and no worse than the pool; whether it was kept. The oldest makes room."""
+    def add(self, scheme: Scheme, line: int) -> bool:
+        """Keep a scheme if it is new and no worse than the pool; whether it was kept.
+
+        It takes the place of another one of the same descent, or of the oldest where there is no room.
+        """
         if self.pool and scheme.rank > self.rank:
             return False
         terms = to_masks(scheme).reshape(2, -1, 4)
@@ -149,11 +176,16 @@ class Rung:
         entry = np.ascontiguousarray(terms[:, order]).ravel()
         if self.pool and scheme.rank < self.rank:
             self.pool.clear()
+            self.lines = self.lines[:0]
         elif any(np.array_equal(entry, other) for other in self.pool):
             return False
+        same = np.flatnonzero(self.lines == line)
+        if len(same) or len(self.pool) == _POOL:
+            gone = int(same[0]) if len(same) else 0
+            del self.pool[gone]
+            self.lines = np.delete(self.lines, gone)
         self.pool.append(entry)
-        if len(self.pool) > _POOL:
-            del self.pool[0]
+        self.lines = np.append(self.lines, line)
         return True
 
     def pooled(self, index: int) -> Scheme:
@@ -161,6 +193,6 @@ class Rung:
         value, sign = self.pool[index].reshape(2, -1)
         return to_scheme(self.format, self.goal.walked, value, sign)
 
-    def drawn(self, rng: np.random.Generator) -> Scheme:
-        """A random scheme of the pool."""
-        return self.pooled(int(rng.integers(len(self.pool))))
+    def drawn(self, rng: np.random.Generator) -> int:
+        """Place of a random scheme of the pool."""
+        return int(rng.integers(len(self.pool)))
