@@ -41,8 +41,8 @@ def plus_f2(value, rank, x):
         same_c = value[row + U2] == value[other + U2]
         if not (same_a or same_b or same_c):
             mode = (random & U7) % U3
-            y = (mode + U1 + ((random >> U3) & U1)) % U3
-            z = U3 - mode - y
+            # Three cyclic orders; the mirrored ones are those of the same rows the other way round.
+            y, z = (mode + U1) % U3, (mode + U2) % U3
             extra = U4 * rank
             value[extra + mode] = value[other + mode]
             value[extra + y] = value[other + y] ^ value[row + y]

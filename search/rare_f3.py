@@ -49,8 +49,8 @@ def plus_f3(value, sign, rank, x):
         if same_a or same_b or same_c:
             continue
         mode = (random & U7) % U3
-        y = (mode + U1 + ((random >> U3) & U1)) % U3
-        z = U3 - mode - y
+        # Three cyclic orders; the mirrored ones are those of the same rows the other way round.
+        y, z = (mode + U1) % U3, (mode + U2) % U3
         turn = (random >> U4) & U1
         ends = turn ^ U1 ^ sign[row + U3] ^ sign[other + U3]
         extra = U4 * rank

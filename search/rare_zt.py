@@ -40,8 +40,8 @@ def plus_zt(value, sign, rank, x):
         random = x * STAR
         other = U4 * (((random >> U32) * rank) >> U32)
         mode = (random & U7) % U3
-        y = (mode + U1 + ((random >> U3) & U1)) % U3
-        z = U3 - mode - y
+        # Three cyclic orders; the mirrored ones are those of the same rows the other way round.
+        y, z = (mode + U1) % U3, (mode + U2) % U3
         s, t = (random >> U4) & U1, (random >> U7) & U1
         ends = sign[row + U3] ^ sign[other + U3]
         va, vb, vc = value[row + mode], value[row + y], value[row + z]

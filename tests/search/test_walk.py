@@ -16,7 +16,7 @@ from tests.fuzzing import examples
 
 RINGS = (Ring.F2, Ring.F3, Ring.Z)
 FORMATS = ((1, 1, 3), (1, 2, 3), (2, 2, 2), (2, 3, 4), (4, 2, 3), (3, 3, 2), (3, 4, 5))
-POLICY = Policy(plus_interval=40, margin=3, restart=1)
+POLICY = Policy(plus_interval=40, margin=3, restart=1, split=0.25)
 
 
 def current(walk: Walk) -> Scheme:
