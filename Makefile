@@ -20,7 +20,7 @@ CUDA := $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA[^:]*Version: *\([0-9]*
 GPU_EXTRA := $(if $(filter 12 13,$(CUDA)),cuda$(CUDA))
 comma := ,
 
-.PHONY: demo test fuzz lint notebooks results docs clean python
+.PHONY: demo test fuzz lint notebooks results starter docs clean python
 
 demo: $(READY)
 	@echo "demo: $(if $(strip $(VENV)),installed into $(VENV),in the current interpreter $(PYTHON), nothing installed); $(if $(GPU_EXTRA),a GPU driver with CUDA $(CUDA) was found,$(if $(CUDA),the driver has CUDA $(CUDA) for which there is no CuPy extra so the CPU path runs,no GPU driver was found so the CPU path runs))"
@@ -42,6 +42,9 @@ notebooks: $(READY_DEV)
 
 results: $(READY)
 	$(PY) -m subcubic.readme
+
+starter: $(READY)
+	$(PY) -m subcubic.starter
 
 docs: $(READY_DEV)
 	$(if $(strip $(VENV)),$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[docs]")

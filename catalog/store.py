@@ -15,7 +15,7 @@ from catalog import shards as sharding
 from catalog.canonical import digest
 from catalog.check import Bad, Report, check_shards
 from catalog.errors import CatalogError, DamagedError, UnknownSchemeError
-from catalog.files import sync_folder
+from catalog.files import sync_folder, write_durably
 from catalog.folder import Folder
 from catalog.index import Index
 from catalog.provenance import Provenance, utc_now
@@ -140,6 +140,18 @@ class Catalog:
         here = {sharding.measurement_key(pair) for pair in self._measured()}
         self.record_many(pair for pair in other._measured() if sharding.measurement_key(pair) not in here)
         return added
+
+    def adopt(self, shards: Iterable[Path]) -> None:
+        """Take over shards of another catalog as they are; each is proved intact by its SHA-256.
+
+        Raises:
+            DamagedError: a shard differs from what was written; those before it are here.
+            CatalogError: the catalog cannot be written.
+        """
+        with self._folder.writing():
+            for shard in shards:
+                write_durably(self._folder.shards / shard.name, sharding.intact_bytes(shard))
+            self._folder.publish(self._folder.load()[0])
 
     def compact(self) -> int:
         """Merge the shards into few large ones and return how many there are then; damaged shards stay as they are.

@@ -16,6 +16,7 @@ from catalog.known import classical
 from catalog.scheme import Factor, Format, Ring, Scheme
 
 Axis = Literal["m", "k", "n"]
+AXES: tuple[Axis, ...] = ("m", "k", "n")
 
 
 def rotate(scheme: Scheme) -> Scheme:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from catalog.scheme import Format, Ring, Scheme
-from catalog.transform import orient, reduce_mod
+from catalog.transform import AXES, orient, reduce_mod
 from catalog.verify import require_exact
 from search import checkpoint, executors, ladder
 from search.blocks import Walk, lowest
@@ -20,7 +20,7 @@ from search.config import Config
 from search.counters import FLIPS, STEPS, STUCK
 from search.events import Checkpoint, Done, Event, Found, Notice, Progress, Started
 from search.lifting import liftable
-from search.meta import AXES, project_best
+from search.meta import project_best
 from search.rungs import Goal, Rung
 
 # Rounds double from the first to the last length, steps per walk: small formats end in milliseconds, and a block of
@@ -89,7 +89,7 @@ class _Run:
         self.begun = time.monotonic() - totals.seconds - self.setup_seconds
         improved = saved = time.monotonic()
         totals.rank = totals.rank or self.top.rank
-        yield self._found(self.top.pooled(0))
+        yield self._found(self._standing())
         exhausted = False
         while totals.rank > config.target and not self._over() and not exhausted:
             if not any(rung.owed.any() for rung in self.rungs):
@@ -125,6 +125,13 @@ class _Run:
                 status = "interrupted"
             yield Checkpoint(checkpoint.save(self.rungs, totals, config.scheme_ring, config.seed))
         yield Done(status, totals.rank, totals.steps, totals.flips, totals.seconds, exhausted)
+
+    def _standing(self) -> Scheme:
+        """A scheme of the lowest rank; after a checkpoint amid a round the pool may not have it yet."""
+        for index, walk in enumerate(self.top.walks):
+            if walk.lowest_rank == self.totals.rank < self.top.rank and self.top.clear(index, self.worth):
+                return lowest(walk)
+        return self.top.pooled(0)
 
     def _is_gain(self, walk: Walk) -> bool:
         """Whether a walk of the top rung has just reached a new lowest rank from which one may go on."""

@@ -223,9 +223,11 @@ def _compile(query: Query) -> float:
 
 
 def _walk_ring(query: Query) -> WalkRing:
-    """Where to walk. Small formats are walked over Z at once: that is as quick, and what it finds is ternary."""
+    """Where to walk: small formats over Z at once, which is as quick and finds ternary schemes, others over F2."""
     if query.method != "flips" or query.ring == "F2":
         return "F2"
+    if query.walk is not None:
+        return query.walk
     if query.ring in ("F3", "Q") and query.target < rank_over_z(query.format):
         return "F3"
-    return "ZT" if query.ring == "ZT" or query.format.volume <= _SMALL_VOLUME else "F2"
+    return "ZT" if query.format.volume <= _SMALL_VOLUME else "F2"

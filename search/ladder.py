@@ -16,10 +16,9 @@ import numpy as np
 
 from catalog.known import classical
 from catalog.scheme import Format, Scheme
-from catalog.transform import extend, orient, orientations
+from catalog.transform import AXES, extend, orient, orientations
 from search.blocks import lowest
 from search.counters import BEST_AT, STEPS, STUCK
-from search.meta import AXES
 from search.orbits import Symmetry
 from search.policies import forget, portfolio
 from search.restarts import LARGE_VOLUME, Merger, mergers, restart, walk_seed, ways_to

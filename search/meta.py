@@ -10,13 +10,12 @@ from itertools import product
 import numpy as np
 
 from catalog.scheme import Format, Ring, Scheme
-from catalog.transform import Axis, concatenate, extend, kron, orient
+from catalog.transform import AXES, Axis, concatenate, extend, kron, orient
 from search.directions import tidy
 from search.projection import project
 
 Pool = Mapping[tuple[Format, Ring], Sequence[Scheme]]
 
-AXES: tuple[Axis, ...] = ("m", "k", "n")
 # Schemes of one format that a move is tried on, those of least rank; of a pair, on either side.
 _SINGLES, _PAIRED = 4, 2
 _TRIES = 8

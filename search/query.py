@@ -33,6 +33,7 @@ class Query:
         walkers: walks on the format itself, at least four per worker to keep all of them busy.
         checkpoint_s: seconds between checkpoints.
         report_rungs: whether schemes of smaller formats that the walks pass through are reported as well.
+        walk: ring of the walks, F2 or ZT; None for what suits the format. Schemes over F2 are lifted.
         diagonal: of the symmetric walk's start, for example "10001,01010,00100"; None for a choice by the target.
     """
 
@@ -49,6 +50,7 @@ class Query:
     walkers: int = 8
     checkpoint_s: float = 10.0
     report_rungs: bool = False
+    walk: Literal["F2", "ZT"] | None = None
     diagonal: str | None = None
 
 

@@ -10,10 +10,9 @@ import numpy as np
 
 from catalog.known import classical
 from catalog.scheme import Format, Scheme
-from catalog.transform import Axis, concatenate, orient
+from catalog.transform import AXES, Axis, concatenate, orient
 from search.blocks import lowest
 from search.counters import STUCK
-from search.meta import AXES
 from search.policies import choose
 from search.regions import neighbourhood, seam
 from search.rungs import EXTENDED, MERGED, NEIGHBOURHOOD, OWN, SEAM, STANDARD, Rung

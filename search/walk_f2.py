@@ -25,15 +25,14 @@ from search.unsigned import HASH, NONE, STAR, U0, U1, U2, U3, U4, U7, U13, U17, 
 def walk_f2(value, links, active, place, best, counters, rng, budget, target, plus_interval, margin, split, reduce):
     """Continue a walk for at most ``budget`` steps; stop at once when its rank falls to ``target``.
 
-    Two calls of N steps walk exactly as one call of 2N steps does. Only ``best`` may differ, another scheme of the same
-    rank: it is taken at plus transitions and at the end of a call.
+    Two calls of N steps walk exactly as one call of 2N steps does.
 
     Args:
         value: [S + 3*H] uint64. Factor of every slot; zero in the bucket heads that follow the slots.
         links: [2 * (S + 3*H)] uint32. Successor and predecessor of every slot and bucket head.
         active: [S] uint32. Slots that have an equal one beside them, in the first ``counters[ACTIVE]`` places.
         place: [S] uint32. Place of every slot in ``active``.
-        best: [S] uint64. The latest scheme of rank ``counters[BEST]``.
+        best: [S] uint64. The scheme of rank ``counters[BEST]`` at the latest plus or, before one, the first.
         counters: [8] int64. See the names above; a negative ``ACTIVE`` asks for the table to be built.
         rng: [1] uint64. Non-zero state of a xorshift generator.
         budget: steps; a step is a flip or, where none exists, a plus.
@@ -114,6 +113,8 @@ def walk_f2(value, links, active, place, best, counters, rng, budget, target, pl
         if np.int64(rank) < counters[BEST]:
             counters[BEST] = np.int64(rank)
             counters[BEST_AT] = counters[STEPS] + steps
+            for part in range(U4 * rank):
+                best[part] = value[part]
 
         until = min(budget, steps + plus_left) if np.int64(rank) > target else steps
         begun = steps
@@ -196,11 +197,11 @@ def walk_f2(value, links, active, place, best, counters, rng, budget, target, pl
         if dirty:
             continue
 
+        if steps >= budget or np.int64(rank) <= target:
+            break
         if np.int64(rank) == counters[BEST]:
             for part in range(U4 * rank):
                 best[part] = value[part]
-        if steps >= budget or np.int64(rank) <= target:
-            break
         if reduce:
             fewer = reduce_f2(value, links, active, alive, rank)
             if fewer < rank:

@@ -41,7 +41,7 @@ def walk_f3(
         links: [2 * (S + 3*H)] uint32. As for ``walk_f2``.
         active: [S] uint32. As for ``walk_f2``.
         place: [S] uint32. As for ``walk_f2``.
-        best: [2 * S] uint64. Value and then sign of the latest scheme of rank ``counters[BEST]``.
+        best: [2 * S] uint64. Value and then sign, as for ``walk_f2``.
         counters: [8] int64. As for ``walk_f2``; of the steps only the flips that were made count as ``FLIPS``.
         rng: [1] uint64. Non-zero state of a xorshift generator.
         budget: steps; a step is an attempted flip or, where no pair exists, a plus.
@@ -133,6 +133,9 @@ def walk_f3(
         if np.int64(rank) < counters[BEST]:
             counters[BEST] = np.int64(rank)
             counters[BEST_AT] = counters[STEPS] + steps
+            for part in range(U4 * rank):
+                best[part] = value[part]
+                best[slots + part] = sign[part]
 
         until = min(budget, steps + plus_left) if np.int64(rank) > target else steps
         begun = steps
@@ -238,12 +241,12 @@ def walk_f3(
         if dirty:
             continue
 
+        if steps >= budget or np.int64(rank) <= target:
+            break
         if np.int64(rank) == counters[BEST]:
             for part in range(U4 * rank):
                 best[part] = value[part]
                 best[slots + part] = sign[part]
-        if steps >= budget or np.int64(rank) <= target:
-            break
         if reduce:
             fewer = reduce_f3(value, sign, links, active, alive, rank)
             if fewer < rank:

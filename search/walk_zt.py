@@ -22,8 +22,7 @@ def walk_zt(
 ):
     """Continue a walk for at most ``budget`` steps; stop at once when its rank falls to ``target``.
 
-    Two calls of N steps walk exactly as one call of 2N steps does. Only ``best`` may differ, another scheme of the same
-    rank: it is taken at plus transitions and at the end of a call.
+    Two calls of N steps walk exactly as one call of 2N steps does.
 
     Args:
         value: [S + 3*H] uint64. Non-zero entries of every slot; zero in the bucket heads that follow the slots.
@@ -31,7 +30,7 @@ def walk_zt(
         links: [2 * (S + 3*H)] uint32. As for ``walk_f2``.
         active: [S] uint32. As for ``walk_f2``.
         place: [S] uint32. As for ``walk_f2``.
-        best: [2 * S] uint64. Value and then sign of the latest scheme of rank ``counters[BEST]``.
+        best: [2 * S] uint64. Value and then sign, as for ``walk_f2``.
         counters: [8] int64. As for ``walk_f2``; of the steps only the legal flips count as ``FLIPS``.
         rng: [1] uint64. Non-zero state of a xorshift generator.
         budget: steps; a step is an attempted flip or, where no pair exists, a plus.
@@ -125,6 +124,9 @@ def walk_zt(
         if np.int64(rank) < counters[BEST]:
             counters[BEST] = np.int64(rank)
             counters[BEST_AT] = counters[STEPS] + steps
+            for part in range(U4 * rank):
+                best[part] = value[part]
+                best[slots + part] = sign[part]
 
         until = min(budget, steps + plus_left) if np.int64(rank) > target else steps
         begun = steps
@@ -236,12 +238,12 @@ def walk_zt(
         if dirty:
             continue
 
+        if steps >= budget or np.int64(rank) <= target:
+            break
         if np.int64(rank) == counters[BEST]:
             for part in range(U4 * rank):
                 best[part] = value[part]
                 best[slots + part] = sign[part]
-        if steps >= budget or np.int64(rank) <= target:
-            break
         if reduce:
             fewer = reduce_zt(value, sign, links, active, alive, rank)
             if fewer < rank:

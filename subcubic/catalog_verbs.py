@@ -23,6 +23,7 @@ from subcubic.options import (
 )
 from subcubic.output import cell, note, print_json
 from subcubic.reference import parse_format, provenance, resolve
+from subcubic.starter import STARTER, shipped
 
 app = typer.Typer(no_args_is_help=True, help="Browse, check and exchange the verified schemes.")
 
@@ -214,11 +215,15 @@ def export_file(
 @app.command()
 @guarded
 def merge(
-    other: Annotated[Path, typer.Argument(help="Folder of the catalog to take schemes and measurements from.")],
+    other: Annotated[
+        Path, typer.Argument(help="Folder of the catalog to take from, or `starter` for what this project ships.")
+    ],
     catalog: CatalogPath = None,
     json_output: Json = False,
 ) -> None:
     """Add every scheme of another catalog, each proved anew; the other one is left as it is."""
+    if str(other) == STARTER and not other.exists():
+        other = shipped()
     if not other.is_dir():
         raise FileNotFoundError(f"no catalog at {other}: it is not a folder")
     added = [item.status for item in writable_catalog(catalog).merge(Catalog(other))]

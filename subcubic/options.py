@@ -11,6 +11,7 @@ import typer
 from catalog.scheme import Ring
 from catalog.shards import Generator
 from catalog.store import Catalog
+from subcubic import starter
 from subcubic.errors import UsageError
 from subcubic.output import note
 from subcubic.version import commit, version
@@ -58,12 +59,15 @@ def at_least(least: int, name: str, value: int | None) -> int | None:
 
 def writable_catalog(path: Path | None) -> Catalog:
     """The catalog in use, whose new files name this version and commit."""
-    return Catalog(path, Generator(version=version(), commit=commit()))
+    catalog = Catalog(path, Generator(version=version(), commit=commit()))
+    starter.seed(catalog)
+    return catalog
 
 
 def existing_catalog(path: Path | None) -> Catalog:
     """The catalog in use, for reading; says on stderr when there is none yet, and which of its files are damaged."""
     catalog = Catalog(path)
+    starter.seed(catalog)
     if not catalog.path.exists():
         note(f"there is no catalog at {catalog.path} yet; the first search makes it")
     for damage in catalog.damaged():

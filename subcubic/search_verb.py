@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +25,16 @@ from subcubic.options import (
 from subcubic.output import print_json, table
 from subcubic.reference import format_of
 from subcubic.runs import Run, all_runs
+from subcubic.search_options import (
+    Method,
+    WalkRing,
+    executor_named,
+    method_for,
+    seconds_of,
+    seed_of,
+    starts_of,
+    target_for,
+)
 
 _DEFAULT_BUDGET = "60s"
 _SHOWN_IDS = 4
@@ -33,15 +42,6 @@ _SHOWN_IDS = 4
 if TYPE_CHECKING:
     from search.query import Query
     from subcubic.search_run import Outcome
-
-
-class Method(StrEnum):
-    """How to search."""
-
-    AUTO = "auto"
-    FLIPS = "flips"
-    SYMMETRIC = "symmetric"
-    MCTS = "mcts"
 
 
 @guarded
@@ -63,7 +63,11 @@ def search(
     walkers: Annotated[int, typer.Option(help="Walks on the format; four per worker keep all workers busy.")] = 8,
     executor: ExecutorOption = "local",
     keep: Annotated[int, typer.Option(help="Distinct schemes of the target rank to find.")] = 1,
-    start: Annotated[list[str] | None, typer.Option("--from", help="Ids of stored schemes to start from.")] = None,
+    start: Annotated[
+        list[str] | None,
+        typer.Option("--from", help="Ids of stored schemes to start from, or `catalog` for all that can help."),
+    ] = None,
+    walk: Annotated[WalkRing | None, typer.Option(help="Ring of the walks: F2 and a lift, or ZT.")] = None,
     diagonal: Annotated[
         str | None, typer.Option(help="Symmetric walk: vectors of its cubes at the start, for example 110,001.")
     ] = None,
@@ -87,25 +91,27 @@ def search(
         only = format_of(format, m, n, k) if some else None
         if executor != "local":
             base_case = only or Format(4, 4, 5)
-            spent, over = _seconds(budget or _DEFAULT_BUDGET), ring_named(ring or "F2")
-            return run_executor_benchmark(base_case, over, _executor(executor), workers, spent, out, json_output)
+            spent, over = seconds_of(budget or _DEFAULT_BUDGET), ring_named(ring or "F2")
+            return run_executor_benchmark(base_case, over, executor_named(executor), workers, spent, out, json_output)
         return run_benchmark(only, ring_named(ring) if ring else None, out, json_output)
     base_case, over = format_of(format, m, n, k), ring_named(ring or "Z")
+    opened = writable_catalog(catalog)
     config = {
         "format": str(base_case),
         "ring": over,
-        "method": _method(method),
-        "target": _target(base_case, over, target),
+        "method": method_for(method, base_case, over, bool(start)),
+        "target": target_for(base_case, over, target),
         "keep": at_least(1, "keep", keep),
-        "seed": _seed(seed),
+        "seed": seed_of(seed),
         "steps": at_least(1, "steps", steps),
-        "budget_s": _seconds(budget or _DEFAULT_BUDGET) if budget or steps is None else None,
+        "budget_s": seconds_of(budget or _DEFAULT_BUDGET) if budget or steps is None else None,
         "workers": at_least(1, "workers", workers),
         "walkers": at_least(1, "walkers", walkers),
-        "executor": _executor(executor),
-        "start": start or [],
+        "executor": executor_named(executor),
+        "start": starts_of(start or [], opened, base_case, over),
+        "walk": walk.value if walk else None,
         "diagonal": diagonal,
-        "catalog": str(writable_catalog(catalog).path.absolute()),
+        "catalog": str(opened.path.absolute()),
     }
     return _execute(None, config, json_output)
 
@@ -164,13 +170,13 @@ def resume(
     if run.status()["status"] == "found":
         raise ValueError(f"run {run.name} has found what it looked for; start a new search")
     if budget is not None:
-        config["budget_s"] = _seconds(budget)
+        config["budget_s"] = seconds_of(budget)
     if steps is not None:
         config["steps"] = at_least(1, "steps", steps)
     if workers is not None:
         config["workers"] = at_least(1, "workers", workers)
     if executor is not None:
-        config["executor"] = _executor(executor)
+        config["executor"] = executor_named(executor)
     if catalog is not None:
         config["catalog"] = str(catalog.absolute())
     return _execute(run, config, json_output)
@@ -193,6 +199,7 @@ def _execute(run: Run | None, config: dict[str, Any], as_json: bool) -> ExitCode
         "workers",
         "walkers",
         "executor",
+        "walk",
         "diagonal",
     )
     query = Query(wanted, report_rungs=True, **{key: config[key] for key in keys if config.get(key) is not None})
@@ -247,48 +254,3 @@ def _verdict(query: Query, outcome: Outcome) -> str:
             f"not lift to {query.ring}: ask for --ring F2 or ZT, or for a higher --target"
         )
     return text
-
-
-def _executor(name: str) -> str:
-    from search.executors import require
-
-    try:
-        require(name)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    return name
-
-
-def _method(method: Method) -> str:
-    # Walks beat the tree search at every format that both can do, by three orders of magnitude in time.
-    return Method.FLIPS.value if method is Method.AUTO else method.value
-
-
-def _target(format: Format, ring: str, target: int | None) -> int:
-    from catalog.bounds import check_target
-    from subcubic.search_run import target_of
-
-    if target is not None and target > format.volume:
-        raise UsageError(f"--target {target} is above {format.volume}, the rank of the standard algorithm")
-    try:
-        return check_target(format, scheme_ring(ring), target_of(format, ring, target))
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-
-
-def _seed(seed: int) -> int:
-    if not 0 <= seed < 1 << 63:
-        raise UsageError(f"--seed {seed} must lie in 0..2^63-1")
-    return seed
-
-
-def _seconds(text: str) -> float:
-    """Seconds from ``90``, ``90s``, ``1.5m`` or ``2h``."""
-    factor = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(text[-1:].lower())
-    try:
-        seconds = float(text if factor is None else text[:-1]) * (factor or 1)
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds < float("inf"):
-        raise UsageError(f"budget {text!r} is no positive time; write it as 30, 90s, 5m or 2h")
-    return seconds

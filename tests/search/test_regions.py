@@ -48,7 +48,7 @@ def test_terms_that_stand_still_are_never_touched(sizes, ring, seed, data):
         assert low.is_ternary or ring is not Ring.Z
     for name in ARRAYS:
         # A walk that is stuck has drawn numbers for the plus that it did not find, in every call anew.
-        passed = name == "best" or (name == "rng" and whole.counters[STUCK])
+        passed = name == "rng" and whole.counters[STUCK]
         assert passed or np.array_equal(getattr(whole, name), getattr(parts, name)), name
 
 
