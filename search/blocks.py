@@ -39,6 +39,8 @@ class Walk:
         best: [2 * S] uint64, its second half all zero over F2.
         counters: [8] int64.
         rng: [1] uint64.
+        fixed: [8 * f] uint64. Values and then signs of the terms that stand still, as in ``to_masks``: a walk among
+            the others is a walk on their partial sum, and the kernels do not care which tensor that is.
         symmetric: whether it walks on orbits of the cyclic shift.
     """
 
@@ -52,7 +54,23 @@ class Walk:
     best: NDArray[np.uint64]
     counters: NDArray[np.int64]
     rng: NDArray[np.uint64]
+    fixed: NDArray[np.uint64]
     symmetric: bool = False
+
+    @property
+    def standing(self) -> int:
+        """How many terms stand still; the kernels do not count them."""
+        return len(self.fixed) // 8
+
+    @property
+    def rank(self) -> int:
+        """Rank of the whole scheme now."""
+        return int(self.counters[RANK]) + self.standing
+
+    @property
+    def lowest_rank(self) -> int:
+        """Lowest rank of the whole scheme so far."""
+        return int(self.counters[BEST]) + self.standing
 
     def rows(self, rank: int, signs: NDArray[np.uint64]) -> int:
         """Rows of a scheme with ``rank`` products; of a symmetric one the cubes among ``signs`` take none."""
@@ -67,6 +85,8 @@ class Walk:
         lengths = (len(self.sign), len(self.links), len(self.place), len(kept), len(self.counters))
         if lengths != (signs, 2 * cells, slots, signs if self.symmetric else slots, COUNTERS) or not cells > slots > 0:
             return False
+        if len(self.fixed) % 8 or (self.symmetric and len(self.fixed)):
+            return False
         rank, lowest, active = (int(self.counters[name]) for name in (RANK, BEST, ACTIVE))
         return (
             0 <= 4 * self.rows(rank, self.sign) <= slots
@@ -77,7 +97,7 @@ class Walk:
         )
 
 
-ARRAYS = ("value", "sign", "links", "active", "place", "best", "counters", "rng")
+ARRAYS = ("value", "sign", "links", "active", "place", "best", "counters", "rng", "fixed")
 
 
 def require_walkable(format: Format) -> None:
@@ -94,13 +114,14 @@ def require_walkable(format: Format) -> None:
             )
 
 
-def begin(scheme: Scheme, seed: int, *, symmetric: bool = False) -> Walk:
+def begin(scheme: Scheme, seed: int, *, symmetric: bool = False, free: NDArray[np.int64] | None = None) -> Walk:
     """A walk that stands at a scheme.
 
     Args:
         scheme: over F2 or F3, or ternary over Z.
         seed: any integer; its lowest 64 bits count.
         symmetric: walk on orbits of the cyclic shift, over F2.
+        free: indices of the terms that move, None for all; not together with ``symmetric``.
 
     Raises:
         ValueError: the ring, a coefficient, the format or the lack of symmetry does not suit a walk.
@@ -108,14 +129,21 @@ def begin(scheme: Scheme, seed: int, *, symmetric: bool = False) -> Walk:
     require_walkable(scheme.format)
     if scheme.ring not in (Ring.F2, Ring.F3) and not scheme.is_ternary:
         raise ValueError(f"{scheme} is neither over F2 or F3 nor ternary over Z; reduce it to F2 or F3 first")
+    fixed = np.zeros(0, np.uint64)
     if symmetric:
+        if free is not None:
+            raise ValueError("a symmetric walk moves all orbits; leave out free or symmetric")
         orbits, cubes = decompose(scheme)
         rank, filled = 3 * len(orbits) + len(cubes), np.pad(orbits, ((0, 0), (0, 1))).ravel()
         slots = len(filled) + 4 * _SPARE_ROWS
         cells = slots + (1 << (4 * slots - 1).bit_length())
         sign = _padded(cubes, len(cubes) + _SPARE_CUBES)
     else:
-        rank, (filled, signs) = scheme.rank, to_masks(scheme)
+        masks = to_masks(scheme).reshape(2, -1, 4)
+        moving = np.full(scheme.rank, free is None)
+        moving[[] if free is None else free] = True
+        fixed = masks[:, ~moving].ravel()
+        rank, (filled, signs) = int(moving.sum()), masks[:, moving].reshape(2, -1)
         slots = len(filled) + 4 * _SPARE_ROWS
         cells = slots + 3 * (1 << (2 * slots - 1).bit_length())
         sign = _padded(signs, cells)
@@ -134,6 +162,7 @@ def begin(scheme: Scheme, seed: int, *, symmetric: bool = False) -> Walk:
         best=np.concatenate([value[:slots], sign if symmetric else sign[:slots]]),
         counters=counters,
         rng=state,
+        fixed=fixed,
         symmetric=symmetric,
     )
 
@@ -143,9 +172,11 @@ def _padded(masks: NDArray[np.uint64], length: int) -> NDArray[np.uint64]:
 
 
 def advance(walk: Walk, steps: int, target: int, policy: Policy) -> None:
-    """Walk on in place for at most ``steps`` steps, or until the rank is at most ``target``."""
+    """Walk on in place for at most ``steps`` steps, or until the rank of the whole scheme is at most ``target``."""
+    target -= walk.standing
     tail = (walk.links, walk.active, walk.place, walk.best, walk.counters, walk.rng)
     walk.counters[PLUS_LEFT] = min(walk.counters[PLUS_LEFT], 2 * policy.plus_interval)
+    moves = policy.plus_interval, policy.margin, round(256 * policy.split), int(policy.reduce)
     if walk.symmetric:
         from search.walk_symmetric import walk_symmetric
 
@@ -156,16 +187,15 @@ def advance(walk: Walk, steps: int, target: int, policy: Policy) -> None:
     elif walk.ring is Ring.F2:
         from search.walk_f2 import walk_f2
 
-        split = round(256 * policy.split)
-        walk_f2(walk.value, *tail, steps, target, policy.plus_interval, policy.margin, split, int(policy.reduce))
+        walk_f2(walk.value, *tail, steps, target, *moves)
     elif walk.ring is Ring.F3:
         from search.walk_f3 import walk_f3
 
-        walk_f3(walk.value, walk.sign, *tail, steps, target, policy.plus_interval, policy.margin)
+        walk_f3(walk.value, walk.sign, *tail, steps, target, *moves)
     else:
         from search.walk_zt import walk_zt
 
-        walk_zt(walk.value, walk.sign, *tail, steps, target, policy.plus_interval, policy.margin)
+        walk_zt(walk.value, walk.sign, *tail, steps, target, *moves)
 
 
 def compile_kernel(ring: Ring, symmetric: bool = False) -> float:
@@ -182,7 +212,10 @@ def lowest(walk: Walk) -> Scheme:
         cubes = walk.best[slots:]
         orbits = walk.best[: 4 * walk.rows(rank, cubes)].reshape(-1, 4)[:, :3]
         return expand(walk.format.n, orbits, cubes[cubes != 0])
-    return to_scheme(walk.format, walk.ring, walk.best[: 4 * rank], walk.best[slots : slots + 4 * rank])
+    still = walk.fixed.reshape(2, -1)
+    value = np.concatenate([walk.best[: 4 * rank], still[0]])
+    sign = np.concatenate([walk.best[slots : slots + 4 * rank], still[1]])
+    return to_scheme(walk.format, walk.ring, value, sign)
 
 
 def to_masks(scheme: Scheme) -> NDArray[np.uint64]:

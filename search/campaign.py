@@ -17,7 +17,7 @@ from catalog.verify import require_exact
 from search import checkpoint, executors, ladder
 from search.blocks import Walk, lowest
 from search.config import Config
-from search.counters import BEST, FLIPS, RANK, STEPS, STUCK
+from search.counters import FLIPS, STEPS, STUCK
 from search.events import Checkpoint, Done, Event, Found, Notice, Progress, Started
 from search.lifting import liftable
 from search.meta import project_best
@@ -89,7 +89,7 @@ class _Run:
         self.begun = time.monotonic() - totals.seconds - self.setup_seconds
         improved = saved = time.monotonic()
         totals.rank = totals.rank or self.top.rank
-        yield self._found(self.top.pooled(0))
+        yield self._found(self._standing())
         exhausted = False
         while totals.rank > config.target and not self._over() and not exhausted:
             if not any(rung.owed.any() for rung in self.rungs):
@@ -99,7 +99,7 @@ class _Run:
                 if isinstance(walk, Notice):
                     yield walk
                 elif self._is_gain(walk):
-                    totals.rank, totals.extras, improved = int(walk.counters[BEST]), 0, time.monotonic()
+                    totals.rank, totals.extras, improved = walk.lowest_rank, 0, time.monotonic()
                     yield self._found(lowest(walk))
                     if totals.rank <= config.target:
                         break
@@ -126,10 +126,17 @@ class _Run:
             yield Checkpoint(checkpoint.save(self.rungs, totals, config.scheme_ring, config.seed))
         yield Done(status, totals.rank, totals.steps, totals.flips, totals.seconds, exhausted)
 
+    def _standing(self) -> Scheme:
+        """A scheme of the lowest rank; after a checkpoint amid a round the pool may not have it yet."""
+        for index, walk in enumerate(self.top.walks):
+            if walk.lowest_rank == self.totals.rank < self.top.rank and self.top.clear(index, self.worth):
+                return lowest(walk)
+        return self.top.pooled(0)
+
     def _is_gain(self, walk: Walk) -> bool:
         """Whether a walk of the top rung has just reached a new lowest rank from which one may go on."""
         places = [index for index, own in enumerate(self.top.walks) if own is walk]
-        return bool(places) and walk.counters[BEST] < self.totals.rank and self.top.clear(places[0], self.worth)
+        return bool(places) and walk.lowest_rank < self.totals.rank and self.top.clear(places[0], self.worth)
 
     def _over(self) -> bool:
         config = self.config
@@ -178,7 +185,7 @@ class _Run:
                     continue
                 walk = rung.walks[index] = moved
                 done = int(walk.counters[STEPS]) - steps
-                ended = walk.counters[STUCK] or walk.counters[RANK] <= (0 if rung is self.top else rung.floor)
+                ended = walk.counters[STUCK] or walk.rank <= (0 if rung is self.top else rung.floor)
                 rung.owed[index] = 0 if ended else rung.owed[index] - done
                 rung.spent[0] += done
                 totals.steps += done
@@ -191,8 +198,8 @@ class _Run:
     def _byproducts(self) -> Iterator[Found]:
         """Report new lowest ranks of smaller formats, before the end of a round takes them into the pools."""
         for rung in self.rungs[:-1] if self.config.report_rungs else ():
-            best = min(rung.walks, key=lambda walk: int(walk.counters[BEST]))
-            if best.counters[BEST] < rung.rank:
+            best = min(rung.walks, key=lambda walk: walk.lowest_rank)
+            if best.lowest_rank < rung.rank:
                 yield self._found(lowest(best))
 
     def _merge(self) -> Iterator[Found]:

@@ -12,7 +12,7 @@ from search.blocks import ARRAYS, Walk
 from search.rungs import NUMBERS, Rung
 
 State = dict[str, Any]
-VERSION = 2
+VERSION = 3
 
 
 @dataclass

@@ -18,7 +18,7 @@ from catalog.known import classical
 from catalog.scheme import Format, Scheme
 from catalog.transform import AXES, extend, orient, orientations
 from search.blocks import lowest
-from search.counters import BEST, BEST_AT, RANK, STEPS, STUCK
+from search.counters import BEST_AT, STEPS, STUCK
 from search.orbits import Symmetry
 from search.policies import forget, portfolio
 from search.restarts import LARGE_VOLUME, Merger, mergers, restart, walk_seed, ways_to
@@ -29,6 +29,8 @@ _EASY_VOLUME = 27
 _LOWER_WALKERS = 4
 # Walks of lower rungs that are not settled, all rungs together, as far as each has at least two.
 _LOWER_SHARE = 4
+# All terms of a walk move once some of them have for nothing for this part of the steps after which it starts anew.
+_RELEASE = 4
 # A format is a rung if extending its best known scheme comes within so many products of the best extension.
 _PROMISE = 1
 # A settled rung still walks in one round of so many: a chain may need another scheme of the rank it has.
@@ -154,7 +156,7 @@ def merge(ladder: list[Rung], seed: int, block: int, worth: Worth) -> list[Schem
     for level, rung in enumerate(ladder):
         before, fresh, barred = rung.rank, [], set()
         for index, walk in enumerate(rung.walks):
-            if walk.counters[BEST] <= rung.rank:
+            if walk.lowest_rank <= rung.rank:
                 if not rung.clear(index, worth):
                     barred.add(index)
                     walk.counters[STUCK] = 1
@@ -168,13 +170,16 @@ def merge(ladder: list[Rung], seed: int, block: int, worth: Worth) -> list[Schem
         ways = {} if rung.symmetry else ways_to(rung.format, ranks)
         extended = ways[EXTENDED][0][0] if EXTENDED in ways else rung.format.volume
         for index, walk in enumerate(rung.walks):
-            best, idle = int(walk.counters[BEST]), int(walk.counters[STEPS] - walk.counters[BEST_AT])
+            best, idle = walk.lowest_rank, int(walk.counters[STEPS] - walk.counters[BEST_AT])
             # Medium formats are often reached from the standard algorithm as soon; every other walk stays with it.
             alone = index % 2 == 0 and rung.format.volume <= LARGE_VOLUME
             behind = extended < best and idle >= block and not alone
-            done = rung is not ladder[-1] and walk.counters[RANK] <= rung.floor
+            done = rung is not ladder[-1] and walk.rank <= rung.floor
             patience = rung.policy(index).restart
-            if behind or done or idle >= patience or walk.counters[STUCK]:
+            if walk.standing and not (behind or done or index in barred):
+                if idle >= patience // _RELEASE or walk.counters[STUCK]:
+                    rung.release(index)
+            elif behind or done or idle >= patience or walk.counters[STUCK]:
                 if not behind:
                     # A walk has done well if it reached the lowest rank by itself.
                     failed = int(index in barred or not best <= min(rung.rank, int(rung.begun_at[index]) - 1))

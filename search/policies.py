@@ -21,8 +21,8 @@ class Policy:
         plus_interval: mean number of steps between plus transitions (M).
         margin: a plus needs a rank below the lowest one so far plus this margin.
         restart: steps without a new lowest rank after which a campaign starts the walk anew (R).
-        split: share of plus transitions that are splits instead (see ``search.rare_f2``), over F2.
-        reduce: whether full reductions are looked for before each plus, over F2.
+        split: share of plus transitions that are splits instead (see ``search.rare_f2``).
+        reduce: whether full reductions are looked for before each plus.
         then: how it goes on before that, from the lowest scheme that it has met; None when it does not.
     """
 

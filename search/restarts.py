@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -11,9 +12,10 @@ from catalog.known import classical
 from catalog.scheme import Format, Scheme
 from catalog.transform import AXES, Axis, concatenate, orient
 from search.blocks import lowest
-from search.counters import BEST, STUCK
+from search.counters import STUCK
 from search.policies import choose
-from search.rungs import EXTENDED, MERGED, OWN, STANDARD, Rung
+from search.regions import neighbourhood, seam
+from search.rungs import EXTENDED, MERGED, NEIGHBOURHOOD, OWN, SEAM, STANDARD, Rung
 
 # Beyond this many products the standard algorithm is of no use.
 LARGE_VOLUME = 64
@@ -67,23 +69,28 @@ def restart(
     kinds = [OWN, *ways]
     if not ways or rung.format.volume <= LARGE_VOLUME:
         kinds.append(STANDARD)
+    if rung.format.volume > LARGE_VOLUME:
+        kinds += [NEIGHBOURHOOD, SEAM] if ways else [NEIGHBOURHOOD]
+    free = None
     line = len(rung.walks) * number + index + 1
     kind = EXTENDED if behind else kinds[choose(rung.by_kind[kinds], rng)]
     if rung.symmetry is not None:
         kind, scheme, line = _symmetric_restart(rung, index, rng)
     elif kind == STANDARD:
         scheme = rung.standard(index + number)
-    elif kind == OWN:
+    elif kind in (OWN, NEIGHBOURHOOD):
         place = rung.drawn(rng)
         scheme, line = rung.pooled(place), int(rung.lines[place])
+        free = neighbourhood(scheme, rng) if kind == NEIGHBOURHOOD else None
     else:
-        scheme = _merged(ladder, ways[kind], rng)
+        scheme, new = _merged(ladder, sorted(chain(*ways.values())) if kind == SEAM else ways[kind], rng)
+        free = seam(scheme, new) if kind == SEAM else None
     if not rung.in_second_phase(index):
         rung.setting[index] = choose(rung.by_policy, rng)
     rung.kind[index], rung.begun_at[index], rung.line[index] = kind, scheme.rank, line
     # What is made of schemes that may be walked on from is one of them; a walk's own lowest scheme has not been asked.
     rung.cleared[index] = rung.symmetry is None
-    rung.walks[index] = rung.begin(scheme, walk_seed(seed, level, index, number))
+    rung.walks[index] = rung.begin(scheme, walk_seed(seed, level, index, number), free)
 
 
 def _symmetric_restart(rung: Rung, index: int, rng: np.random.Generator) -> tuple[int, Scheme, int]:
@@ -94,7 +101,7 @@ def _symmetric_restart(rung: Rung, index: int, rng: np.random.Generator) -> tupl
     """
     walk = rung.walks[index]
     if rung.in_second_phase(index):
-        if walk.counters[BEST] <= rung.rank + _CLOSE and not walk.counters[STUCK]:
+        if walk.lowest_rank <= rung.rank + _CLOSE and not walk.counters[STUCK]:
             return OWN, lowest(walk), int(rung.line[index])
         if rng.random() < _POOL_SHARE:
             place = rung.drawn(rng)
@@ -104,8 +111,8 @@ def _symmetric_restart(rung: Rung, index: int, rng: np.random.Generator) -> tupl
     return STANDARD, rung.standard(index + number // 2), len(rung.walks) * number + index + 1
 
 
-def _merged(ladder: list[Rung], ways: list[tuple[int, Merger]], rng: np.random.Generator) -> Scheme:
-    """Schemes of lower rungs side by side, those that give few products most often."""
+def _merged(ladder: list[Rung], ways: list[tuple[int, Merger]], rng: np.random.Generator) -> tuple[Scheme, int]:
+    """Schemes of lower rungs side by side, those that give few products most often, and the rank of the first."""
     near = [(rank, merger) for rank, merger in ways if rank <= ways[0][0] + _SLACK]
     weights = np.array([0.5 ** (rank - ways[0][0]) for rank, _ in near])
     _, merger = near[int(rng.choice(len(near), p=weights / weights.sum()))]
@@ -116,7 +123,7 @@ def _merged(ladder: list[Rung], ways: list[tuple[int, Merger]], rng: np.random.G
         parts.append(
             classical(part, ladder[0].goal.walked) if rung is None else orient(rung.pooled(rung.drawn(rng)), part)
         )
-    return concatenate(parts[0], parts[1], merger.axis)
+    return concatenate(parts[0], parts[1], merger.axis), parts[0].rank
 
 
 def walk_seed(seed: int, level: int, index: int, restart: int) -> int:

@@ -19,8 +19,12 @@ from search.policies import Policy
 Worth = Callable[[Scheme], bool]
 
 # Where a walk can start anew: the standard algorithm, the rung's own pool, a scheme of a lower rung extended, or two
-# of lower rungs side by side.
-STANDARD, OWN, EXTENDED, MERGED = range(4)
+# of lower rungs side by side. In the last two ways only some terms move at first: those of the smaller of two schemes
+# side by side and what shares a factor with them, or a part of a scheme of the pool (see ``search.regions``).
+STANDARD, OWN, EXTENDED, MERGED, SEAM, NEIGHBOURHOOD = range(6)
+KINDS = 6
+# Failures that those two begin with: over 20 million steps at 3x5x5 and 4x4x5 they gain rather less than the others.
+_DOUBT = 4
 
 # What a checkpoint keeps of a rung beside its pool and its walks.
 NUMBERS = (
@@ -68,6 +72,12 @@ class Goal:
         return best_known(format, ring, ternary=self.wanted == "ZT")
 
 
+def _prior() -> NDArray[np.int64]:
+    tally = np.zeros((KINDS, 2), np.int64)
+    tally[[SEAM, NEIGHBOURHOOD], 1] = _DOUBT
+    return tally
+
+
 @dataclass
 class Rung:
     """A format, its walks and its pool.
@@ -85,7 +95,7 @@ class Rung:
         begun_at: [walks] int64. Rank at which it started.
         cleared: [walks] int64. One more than the step of the latest low of a walk that may be walked on from.
         by_policy: [policies, 2] int64. Walks that reached the lowest rank on their own, and those that did not.
-        by_kind: [4, 2] int64. Likewise.
+        by_kind: [KINDS, 2] int64. Likewise.
         line: [walks] int64. Descent that each walk belongs to: a new one unless it started from the pool.
         pool: [8 * r] uint64 each: value and sign masks of the best schemes, one of every descent, the oldest first.
         lines: [pool] int64. Their descents.
@@ -105,7 +115,7 @@ class Rung:
     begun_at: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     cleared: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     by_policy: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64))
-    by_kind: NDArray[np.int64] = field(default_factory=lambda: np.zeros((4, 2), np.int64))
+    by_kind: NDArray[np.int64] = field(default_factory=_prior)
     line: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     pool: list[NDArray[np.uint64]] = field(default_factory=list)
     lines: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -152,9 +162,15 @@ class Rung:
         policy = self.policies[self.setting[index]]
         return policy.then if policy.then is not None and self.in_second_phase(index) else policy
 
-    def begin(self, scheme: Scheme, seed: int) -> Walk:
-        """A walk of the rung's kind."""
-        return begin(scheme, seed, symmetric=self.symmetry is not None)
+    def begin(self, scheme: Scheme, seed: int, free: NDArray[np.int64] | None = None) -> Walk:
+        """A walk of the rung's kind, in which only the terms ``free`` move unless that is None."""
+        return begin(scheme, seed, symmetric=self.symmetry is not None, free=free)
+
+    def release(self, index: int) -> None:
+        """Let all terms of a walk move, from its lowest scheme on."""
+        walk = self.walks[index]
+        self.cleared[index] = self.cleared[index] == walk.counters[BEST_AT] + 1
+        self.walks[index] = self.begin(lowest(walk), int(walk.rng[0]))
 
     def clear(self, index: int, worth: Worth) -> bool:
         """Whether a walk may go on from its lowest scheme. Flips and plus transitions do not change the answer."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from search.compiled import kernel
 from search.counters import ACTIVE, BEST, BEST_AT, FLIPS, PLUS_LEFT, RANK, STEPS, STUCK
-from search.rare_f2 import reduce_f2, split_f2
+from search.rare_f2 import plus_f2, reduce_f2, split_f2
 from search.unsigned import HASH, NONE, STAR, U0, U1, U2, U3, U4, U7, U13, U17, U32, U56, U64
 
 
@@ -25,15 +25,14 @@ from search.unsigned import HASH, NONE, STAR, U0, U1, U2, U3, U4, U7, U13, U17, 
 def walk_f2(value, links, active, place, best, counters, rng, budget, target, plus_interval, margin, split, reduce):
     """Continue a walk for at most ``budget`` steps; stop at once when its rank falls to ``target``.
 
-    Two calls of N steps walk exactly as one call of 2N steps does. Only ``best`` may differ, another scheme of the same
-    rank: it is taken at plus transitions and at the end of a call.
+    Two calls of N steps walk exactly as one call of 2N steps does.
 
     Args:
         value: [S + 3*H] uint64. Factor of every slot; zero in the bucket heads that follow the slots.
         links: [2 * (S + 3*H)] uint32. Successor and predecessor of every slot and bucket head.
         active: [S] uint32. Slots that have an equal one beside them, in the first ``counters[ACTIVE]`` places.
         place: [S] uint32. Place of every slot in ``active``.
-        best: [S] uint64. The latest scheme of rank ``counters[BEST]``.
+        best: [S] uint64. The scheme of rank ``counters[BEST]`` at the latest plus or, before one, the first.
         counters: [8] int64. See the names above; a negative ``ACTIVE`` asks for the table to be built.
         rng: [1] uint64. Non-zero state of a xorshift generator.
         budget: steps; a step is a flip or, where none exists, a plus.
@@ -114,6 +113,8 @@ def walk_f2(value, links, active, place, best, counters, rng, budget, target, pl
         if np.int64(rank) < counters[BEST]:
             counters[BEST] = np.int64(rank)
             counters[BEST_AT] = counters[STEPS] + steps
+            for part in range(U4 * rank):
+                best[part] = value[part]
 
         until = min(budget, steps + plus_left) if np.int64(rank) > target else steps
         begun = steps
@@ -196,57 +197,31 @@ def walk_f2(value, links, active, place, best, counters, rng, budget, target, pl
         if dirty:
             continue
 
+        if steps >= budget or np.int64(rank) <= target:
+            break
         if np.int64(rank) == counters[BEST]:
             for part in range(U4 * rank):
                 best[part] = value[part]
-        if steps >= budget or np.int64(rank) <= target:
-            break
         if reduce:
             fewer = reduce_f2(value, links, active, alive, rank)
             if fewer < rank:
                 rank = fewer
                 dirty = True
                 continue
-        # Plus: a b c + a' b' c' = (a + a') b c + a' b' (c' - c) + a' (b' - b) c in a random order of the modes, for
-        # two rows that differ in every mode. Where no flip is left it may exceed the margin, else the walk has ended.
+        # Plus or split. Where no flip is left the rank may exceed the margin, else the walk has ended.
         limit = counters[BEST] + margin + (0 if alive > U0 else 2)
         stuck = alive == U0
-        splits = False
         if np.int64(rank) < limit and U4 * rank < slots:
-            if split:
-                x ^= x << U13
-                x ^= x >> U7
-                x ^= x << U17
-                splits = bool(alive > U0 and (x * STAR) >> U56 < np.uint64(split))
-            if splits:
+            x ^= x << U13
+            x ^= x >> U7
+            x ^= x << U17
+            if alive > U0 and (x * STAR) >> U56 < np.uint64(split):
                 more, x = split_f2(value, links, active, alive, rank, x)
-                dirty = more > rank
-                rank = more
-            for _trial in range(0 if splits else 64):
-                x ^= x << U13
-                x ^= x >> U7
-                x ^= x << U17
-                row = U4 * ((((x * STAR) >> U32) * rank) >> U32)
-                x ^= x << U13
-                x ^= x >> U7
-                x ^= x << U17
-                random = x * STAR
-                other = U4 * (((random >> U32) * rank) >> U32)
-                same_a = value[row] == value[other]
-                same_b = value[row + U1] == value[other + U1]
-                same_c = value[row + U2] == value[other + U2]
-                if not (same_a or same_b or same_c):
-                    mode = (random & U7) % U3
-                    y, z = (mode + U1) % U3, (mode + U2) % U3
-                    extra = U4 * rank
-                    value[extra + mode] = value[other + mode]
-                    value[extra + y] = value[other + y] ^ value[row + y]
-                    value[extra + z] = value[row + z]
-                    value[other + z] ^= value[row + z]
-                    value[row + mode] ^= value[other + mode]
-                    rank += U1
-                    stuck, dirty = False, True
-                    break
+            else:
+                more, x = plus_f2(value, rank, x)
+            dirty = more > rank
+            stuck = stuck and not dirty
+            rank = more
         if stuck:
             counters[STUCK] = 1
             break

@@ -20,14 +20,17 @@ import numpy as np
 
 from search.compiled import kernel
 from search.counters import ACTIVE, BEST, BEST_AT, FLIPS, PLUS_LEFT, RANK, STEPS, STUCK
-from search.unsigned import HASH, NONE, STAR, TURN, U0, U1, U2, U3, U4, U7, U13, U17, U32, U64
+from search.rare_f3 import plus_f3, reduce_f3, split_f3
+from search.unsigned import HASH, NONE, STAR, TURN, U0, U1, U2, U3, U4, U7, U13, U17, U32, U56, U64
 
 # A flip that adds equal entries with either sign is made once in 2**20 times that it comes up.
 WRAP = np.uint64((1 << 20) - 1)
 
 
 @kernel
-def walk_f3(value, sign, links, active, place, best, counters, rng, budget, target, plus_interval, margin):
+def walk_f3(
+    value, sign, links, active, place, best, counters, rng, budget, target, plus_interval, margin, split, reduce
+):
     """Continue a walk for at most ``budget`` steps; stop at once when its rank falls to ``target``.
 
     Calls add up as those of ``walk_f2`` do.
@@ -38,13 +41,15 @@ def walk_f3(value, sign, links, active, place, best, counters, rng, budget, targ
         links: [2 * (S + 3*H)] uint32. As for ``walk_f2``.
         active: [S] uint32. As for ``walk_f2``.
         place: [S] uint32. As for ``walk_f2``.
-        best: [2 * S] uint64. Value and then sign of the latest scheme of rank ``counters[BEST]``.
+        best: [2 * S] uint64. Value and then sign, as for ``walk_f2``.
         counters: [8] int64. As for ``walk_f2``; of the steps only the flips that were made count as ``FLIPS``.
         rng: [1] uint64. Non-zero state of a xorshift generator.
         budget: steps; a step is an attempted flip or, where no pair exists, a plus.
         target: rank at which to stop.
         plus_interval: mean number of steps between plus transitions; each is uniform in 1/2..3/2 of it.
         margin: a plus needs a rank below the lowest one plus this margin.
+        split: how many of 256 plus transitions are splits instead.
+        reduce: whether full reductions are looked for before each plus, 0 or 1.
     """
     slots = np.uint64(active.size)
     buckets = np.uint64((value.size - active.size) // 3)
@@ -128,6 +133,9 @@ def walk_f3(value, sign, links, active, place, best, counters, rng, budget, targ
         if np.int64(rank) < counters[BEST]:
             counters[BEST] = np.int64(rank)
             counters[BEST_AT] = counters[STEPS] + steps
+            for part in range(U4 * rank):
+                best[part] = value[part]
+                best[slots + part] = sign[part]
 
         until = min(budget, steps + plus_left) if np.int64(rank) > target else steps
         begun = steps
@@ -233,55 +241,32 @@ def walk_f3(value, sign, links, active, place, best, counters, rng, budget, targ
         if dirty:
             continue
 
+        if steps >= budget or np.int64(rank) <= target:
+            break
         if np.int64(rank) == counters[BEST]:
             for part in range(U4 * rank):
                 best[part] = value[part]
                 best[slots + part] = sign[part]
-        if steps >= budget or np.int64(rank) <= target:
-            break
-        # Plus: e a b c + e' a' b' c' = e (a + s a') b c + e' a' b' (c' - e e' s c) + e s a' (b' - b) c, in a random
-        # order of the modes, for two rows that differ in every mode.
+        if reduce:
+            fewer = reduce_f3(value, sign, links, active, alive, rank)
+            if fewer < rank:
+                rank = fewer
+                dirty = True
+                continue
+        # Plus or split. Where no flip is left the rank may exceed the margin, else the walk has ended.
         limit = counters[BEST] + margin + (0 if alive > U0 else 2)
         stuck = alive == U0
         if np.int64(rank) < limit and U4 * rank < slots:
-            for trial in range(64):
-                x ^= x << U13
-                x ^= x >> U7
-                x ^= x << U17
-                row = U4 * ((((x * STAR) >> U32) * rank) >> U32)
-                x ^= x << U13
-                x ^= x >> U7
-                x ^= x << U17
-                random = x * STAR
-                other = U4 * (((random >> U32) * rank) >> U32)
-                same_a = value[row] == value[other] and sign[row] == sign[other]
-                same_b = value[row + U1] == value[other + U1] and sign[row + U1] == sign[other + U1]
-                same_c = value[row + U2] == value[other + U2] and sign[row + U2] == sign[other + U2]
-                if not (same_a or same_b or same_c):
-                    mode = (random & U7) % U3
-                    y, z = (mode + U1) % U3, (mode + U2) % U3
-                    turn = (random >> U4) & U1
-                    ends = turn ^ U1 ^ sign[row + U3] ^ sign[other + U3]
-                    extra = U4 * rank
-                    va, vb, vc = value[row + mode], value[row + y], value[row + z]
-                    wa, wb, wc = value[other + mode], value[other + y], value[other + z]
-                    sa = sign[other + mode] ^ (wa * turn)
-                    sb, sc = sign[row + y] ^ vb, sign[row + z] ^ (vc * ends)
-                    odd, odd2, odd3 = sign[row + mode] ^ sa, sb ^ sign[other + y], sc ^ sign[other + z]
-                    if ((va & wa & ~odd) | (vb & wb & ~odd2) | (vc & wc & ~odd3)) and trial < 32:
-                        continue
-                    value[extra + mode], sign[extra + mode] = wa, sign[other + mode]
-                    value[extra + z], sign[extra + z] = vc, sign[row + z]
-                    sign[extra + U3] = sign[row + U3] ^ turn
-                    lone, twice = va ^ wa, va & wa & ~odd
-                    value[row + mode], sign[row + mode] = lone | twice, (odd & lone) | (twice & ~sa)
-                    lone, twice = vb ^ wb, vb & wb & ~odd2
-                    value[extra + y], sign[extra + y] = lone | twice, (odd2 & lone) | (twice & ~sb)
-                    lone, twice = vc ^ wc, vc & wc & ~odd3
-                    value[other + z], sign[other + z] = lone | twice, (odd3 & lone) | (twice & ~sc)
-                    rank += U1
-                    stuck, dirty = False, True
-                    break
+            x ^= x << U13
+            x ^= x >> U7
+            x ^= x << U17
+            if alive > U0 and (x * STAR) >> U56 < np.uint64(split):
+                more, x = split_f3(value, sign, links, active, alive, rank, x)
+            else:
+                more, x = plus_f3(value, sign, rank, x)
+            dirty = more > rank
+            stuck = stuck and not dirty
+            rank = more
         if stuck:
             counters[STUCK] = 1
             break

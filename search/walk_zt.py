@@ -12,15 +12,17 @@ import numpy as np
 
 from search.compiled import kernel
 from search.counters import ACTIVE, BEST, BEST_AT, FLIPS, PLUS_LEFT, RANK, STEPS, STUCK
-from search.unsigned import HASH, NONE, STAR, TURN, U0, U1, U2, U3, U4, U7, U13, U17, U32, U64
+from search.rare_zt import plus_zt, reduce_zt, split_zt
+from search.unsigned import HASH, NONE, STAR, TURN, U0, U1, U2, U3, U4, U7, U13, U17, U32, U56, U64
 
 
 @kernel
-def walk_zt(value, sign, links, active, place, best, counters, rng, budget, target, plus_interval, margin):
+def walk_zt(
+    value, sign, links, active, place, best, counters, rng, budget, target, plus_interval, margin, split, reduce
+):
     """Continue a walk for at most ``budget`` steps; stop at once when its rank falls to ``target``.
 
-    Two calls of N steps walk exactly as one call of 2N steps does. Only ``best`` may differ, another scheme of the same
-    rank: it is taken at plus transitions and at the end of a call.
+    Two calls of N steps walk exactly as one call of 2N steps does.
 
     Args:
         value: [S + 3*H] uint64. Non-zero entries of every slot; zero in the bucket heads that follow the slots.
@@ -28,13 +30,15 @@ def walk_zt(value, sign, links, active, place, best, counters, rng, budget, targ
         links: [2 * (S + 3*H)] uint32. As for ``walk_f2``.
         active: [S] uint32. As for ``walk_f2``.
         place: [S] uint32. As for ``walk_f2``.
-        best: [2 * S] uint64. Value and then sign of the latest scheme of rank ``counters[BEST]``.
+        best: [2 * S] uint64. Value and then sign, as for ``walk_f2``.
         counters: [8] int64. As for ``walk_f2``; of the steps only the legal flips count as ``FLIPS``.
         rng: [1] uint64. Non-zero state of a xorshift generator.
         budget: steps; a step is an attempted flip or, where no pair exists, a plus.
         target: rank at which to stop.
         plus_interval: mean number of steps between plus transitions; each is uniform in 1/2..3/2 of it.
         margin: a plus needs a rank below the lowest one plus this margin.
+        split: how many of 256 plus transitions are splits instead.
+        reduce: whether full reductions are looked for before each plus, 0 or 1.
     """
     slots = np.uint64(active.size)
     buckets = np.uint64((value.size - active.size) // 3)
@@ -120,6 +124,9 @@ def walk_zt(value, sign, links, active, place, best, counters, rng, budget, targ
         if np.int64(rank) < counters[BEST]:
             counters[BEST] = np.int64(rank)
             counters[BEST_AT] = counters[STEPS] + steps
+            for part in range(U4 * rank):
+                best[part] = value[part]
+                best[slots + part] = sign[part]
 
         until = min(budget, steps + plus_left) if np.int64(rank) > target else steps
         begun = steps
@@ -231,51 +238,32 @@ def walk_zt(value, sign, links, active, place, best, counters, rng, budget, targ
         if dirty:
             continue
 
+        if steps >= budget or np.int64(rank) <= target:
+            break
         if np.int64(rank) == counters[BEST]:
             for part in range(U4 * rank):
                 best[part] = value[part]
                 best[slots + part] = sign[part]
-        if steps >= budget or np.int64(rank) <= target:
-            break
-        # Plus: e a b c + e' a' b' c' = e t (a + s a') (t b) c + e' a' b' (c' - e e' s t c) + e s t a' (b' - t b) c.
+        if reduce:
+            fewer = reduce_zt(value, sign, links, active, alive, rank)
+            if fewer < rank:
+                rank = fewer
+                dirty = True
+                continue
+        # Plus or split. Where no flip is left the rank may exceed the margin, else the walk has ended.
         limit = counters[BEST] + margin + (0 if alive > U0 else 2)
         stuck = alive == U0
         if np.int64(rank) < limit and U4 * rank < slots:
-            for _trial in range(64):
-                x ^= x << U13
-                x ^= x >> U7
-                x ^= x << U17
-                row = U4 * ((((x * STAR) >> U32) * rank) >> U32)
-                x ^= x << U13
-                x ^= x >> U7
-                x ^= x << U17
-                random = x * STAR
-                other = U4 * (((random >> U32) * rank) >> U32)
-                mode = (random & U7) % U3
-                y, z = (mode + U1) % U3, (mode + U2) % U3
-                s, t = (random >> U4) & U1, (random >> U7) & U1
-                ends = sign[row + U3] ^ sign[other + U3]
-                va, vb, vc = value[row + mode], value[row + y], value[row + z]
-                wa, wb, wc = value[other + mode], value[other + y], value[other + z]
-                sa, sb, sc = sign[other + mode], sign[row + y], sign[row + z]
-                minus = sa ^ (wa * s)
-                minus2 = sc ^ (vc * (U1 ^ ends ^ s ^ t))
-                minus3 = sb ^ (vb * (U1 ^ t))
-                clash = va & wa & ~(sign[row + mode] ^ minus)
-                clash |= vc & wc & ~(sign[other + z] ^ minus2)
-                clash |= vb & wb & ~(sign[other + y] ^ minus3)
-                if clash == U0 and va != wa and vb != wb and vc != wc:
-                    extra = U4 * rank
-                    value[extra + mode], sign[extra + mode] = wa, sa
-                    value[extra + y], sign[extra + y] = wb ^ vb, (sign[other + y] | minus3) & (wb ^ vb)
-                    value[extra + z], sign[extra + z] = vc, sc
-                    sign[extra + U3] = sign[row + U3] ^ s ^ t
-                    value[other + z], sign[other + z] = wc ^ vc, (sign[other + z] | minus2) & (wc ^ vc)
-                    value[row + mode], sign[row + mode] = va ^ wa, (sign[row + mode] | minus) & (va ^ wa)
-                    # t (t b) = b: the sign t of this row's factor and of its term cancel.
-                    rank += U1
-                    stuck, dirty = False, True
-                    break
+            x ^= x << U13
+            x ^= x >> U7
+            x ^= x << U17
+            if alive > U0 and (x * STAR) >> U56 < np.uint64(split):
+                more, x = split_zt(value, sign, links, active, alive, rank, x)
+            else:
+                more, x = plus_zt(value, sign, rank, x)
+            dirty = more > rank
+            stuck = stuck and not dirty
+            rank = more
         if stuck:
             counters[STUCK] = 1
             break
