@@ -80,10 +80,10 @@ def descend(forms, products, starts, odd, weights, done, values, members, random
                 x ^= x << U13
                 x ^= x >> U7
                 x ^= x << U17
-                i = np.int64((x >> U32) % np.uint64(left))
-                while values[i] == values[common]:
-                    i = i + 1 if i + 1 < left else 0
-                first, second = members[common], members[i]
+                other = np.int64((x >> U32) % np.uint64(left))
+                while values[other] == values[common]:
+                    other = other + 1 if other + 1 < left else np.int64(0)
+                first, second = members[common], members[other]
             if forced:
                 break
         random[0] = x
