@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 from catalog.known import classical, strassen, winograd
 from catalog.sandwich import sandwich
 from catalog.scheme import Format, Ring, Scheme
-from catalog.transform import concatenate, extend, kron, orientations
+from catalog.transform import concatenate, extend, kron, orientations, reduce_mod
 from catalog.verify import NotExactError, first_violation, is_exact
 from search import events, lifting
+from search.blocks import advance, begin, lowest
 from search.find import find
 from search.lifting import lift
+from search.orbits import decompose
+from search.policies import Policy
 from search.query import Query
 from search.tree import Found, play
 from tests.fuzzing import examples
@@ -151,6 +154,23 @@ def test_schemes_of_the_flip_walks_lift_to_z_and_to_ternary_ones(text, rank):
         assert_lifts(scheme, 0)
         lifted = lift(scheme, keep_bases=False)
         assert lifted is not None and lifted.is_ternary and is_exact(lifted) and lifted.rank == scheme.rank
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_walked_products_of_size_6x6x6_lift(symmetric):
+    """Flips of whole orbits over F2, or flips over Z; both leave liftable schemes here."""
+    method = "symmetric" if symmetric else "flips"
+    query = Query(Format(3, 3, 3), "F2", 23, seed=1, steps=50_000_000, workers=1, method=method)
+    inner = [event.scheme for event in find(query) if isinstance(event, events.Found)][-1]
+    lifted = lift(inner, keep_bases=False, symmetric=symmetric)
+    assert inner.rank == 23 and lifted is not None and lifted.is_ternary
+    walk = begin(kron(strassen(Ring.F2), inner) if symmetric else kron(strassen(), lifted), 1, symmetric=symmetric)
+    advance(walk, 300_000, 0, Policy(1 << 40, 0, 1 << 40))
+    scheme = lowest(walk) if symmetric else reduce_mod(lowest(walk), Ring.F2)
+    found = lift(scheme, symmetric=symmetric)
+    assert found is not None and found.is_ternary and is_exact(found) and found.rank == 161
+    if symmetric:
+        decompose(reduce_mod(found, Ring.F2))
 
 
 def test_a_lift_is_the_same_for_the_same_seed():
