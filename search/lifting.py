@@ -52,7 +52,7 @@ def lift(
     Args:
         scheme: an exact scheme over F2 or F3.
         seed: of all random choices.
-        attempts: rounds of the three ways, at least 1.
+        attempts: scales how many bases and orders of the unknowns are tried, at least 1.
         max_bits: coefficients of a Hensel lift are known modulo 2**max_bits or a smaller power of 3; 2..60.
         rational: return a scheme over Q when nothing integral was found; its denominators are odd for F2, and not
             divisible by 3 for F3.

@@ -53,7 +53,7 @@ def test_the_jacobian_is_the_change_of_the_residual(start, seed):
     brent = OrbitBrent.of(walked(*start, seed, 500))
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(brent.start))
-    matrix = brent.jacobian(order)
+    matrix = brent.jacobian(order)[0]
     for density in (0.02, 0.5):
         step = rng.random(len(order)) < density
         image = np.unpackbits((matrix & pack(step[order][None])).view(np.uint8), axis=1).sum(axis=1, dtype=np.int64)
@@ -84,7 +84,7 @@ def test_hensel_steps_keep_the_symmetry():
     for seed in range(1, 4):
         brent = OrbitBrent.of(walked(3, ((0, 1), (2,)), seed, 300_000))
         hensel = prepare(brent, rng)
-        assert hensel is not None and hensel.lifts_mod4()
+        assert hensel is not None and hensel.lifts_once()
         climbs = [hensel.climb(rng, 20) for _ in range(8)]
         found = [scheme for scheme in climbs if scheme is not None and scheme.ring is Ring.Z]
         assert found and all(is_exact(scheme) and invariant(scheme) for scheme in found)
