@@ -7,6 +7,8 @@ Over Z any sign s is the same step modulo 2, so a lift of the sparse scheme can 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +20,7 @@ Step = tuple[int, int, int]
 # For every size: the factor that gains the slice j at i with that factor's axis, and the one that loses i at j.
 _SIDES = (((2, 0), (0, 0)), ((0, 1), (1, 0)), ((1, 1), (2, 1)))
 _PATIENCE = 40
+_MISSES = 8
 
 
 def sparsen(scheme: Scheme, rng: np.random.Generator, kicks: int = 0) -> tuple[Scheme, list[Step]]:
@@ -55,6 +58,29 @@ def sparsen(scheme: Scheme, rng: np.random.Generator, kicks: int = 0) -> tuple[S
     for step in reversed(steps[kept:]):
         _apply(blocks, step, 1, 1)
     return _scheme(scheme, blocks), steps[:kept]
+
+
+def representatives(scheme: Scheme, rng: np.random.Generator, tries: int) -> Iterator[tuple[Scheme, list[Step]]]:
+    """Sparse representatives from more and more random steps; those that were met before are left out.
+
+    Args:
+        scheme: over F2.
+        rng: of all choices.
+        tries: how many are looked for; the search also ends when several in a row were met before.
+    """
+    seen: set[tuple[int, ...]] = set()
+    misses = 0
+    for kicks in range(tries):
+        sparse, steps = sparsen(scheme, rng, kicks)
+        # Bases that differ by permutations alone have the same sums.
+        sums = np.stack([factor.sum(axis=0) for factor in sparse.factors])
+        key = tuple(sums[:, np.lexsort(sums)].ravel().tolist())
+        misses = misses + 1 if key in seen else 0
+        if misses == _MISSES:
+            return
+        if not misses:
+            seen.add(key)
+            yield sparse, steps
 
 
 def carry_back(scheme: Scheme, steps: list[Step]) -> Scheme:

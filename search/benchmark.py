@@ -7,13 +7,19 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from catalog.known import classical
-from catalog.scheme import Format, Ring
+import numpy as np
+from numpy.typing import NDArray
+
+from catalog.known import classical, strassen
+from catalog.sandwich import sandwich
+from catalog.scheme import Format, Ring, Scheme
+from catalog.transform import kron, reduce_mod
 from catalog.verify import is_exact
-from search.blocks import advance, begin, compile_kernel
+from search.blocks import advance, begin, compile_kernel, lowest
 from search.campaign import run
 from search.config import Config
 from search.counters import FLIPS
@@ -201,12 +207,53 @@ def lift_share(format: Format, rank: int, seeds: Sequence[int], budget_s: float)
         seeds: of the walks, each of which contributes the first scheme that it finds, and of the lifts.
         budget_s: seconds after which a walk contributes none.
     """
+    found = _found(format, rank, seeds, budget_s)
+    return _lifts(format, rank, found)
+
+
+def lift_products(inner: Format, rank: int, seeds: Sequence[int], budget_s: float, flips: int = 1_000_000) -> Row:
+    """The same for twice the sizes, of schemes that surely lift.
+
+    A ternary lift of what a walk over F2 finds is multiplied by Strassen's scheme, led away from the product by flips
+    over Z, reduced modulo 2, and hidden by a random change of bases.
+
+    Args:
+        inner: the sizes of the walks over F2.
+        rank: of their schemes.
+        seeds: of the walks and of the lifts; those without a ternary lift contribute none.
+        budget_s: seconds after which a walk contributes none.
+        flips: steps of the walk over Z.
+    """
+    hidden = []
+    for seed, scheme in _found(inner, rank, seeds, budget_s):
+        lifted = lift(scheme, seed=seed, keep_bases=False)
+        if lifted is None or not lifted.is_ternary:
+            continue
+        walk = begin(kron(strassen(), lifted), seed)
+        advance(walk, flips, 0, Policy(1 << 40, 0, 1 << 40))
+        product = reduce_mod(lowest(walk), Ring.F2)
+        rng = np.random.default_rng(seed)
+        hidden.append((seed, sandwich(product, *(_invertible(size, rng) for size in product.format))))
+    return _lifts(Format(*(2 * size for size in inner)), 7 * rank, hidden)
+
+
+def _found(format: Format, rank: int, seeds: Sequence[int], budget_s: float) -> list[tuple[int, Scheme]]:
+    """The first scheme over F2 of at most ``rank`` for every seed whose walk meets one."""
     schemes = []
     for seed in seeds:
         query = Query(format, "F2", rank, seed=seed, budget_s=budget_s)
-        schemes += [(seed, event.scheme) for event in find(query) if isinstance(event, Found) and event.rank <= rank][
-            :1
-        ]
+        hits = (event.scheme for event in find(query) if isinstance(event, Found) and event.rank <= rank)
+        schemes += [(seed, scheme) for scheme in islice(hits, 1)]
+    return schemes
+
+
+def _invertible(size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """A random product of triangular matrices with ones on the diagonal, modulo 2."""
+    lower, upper = (np.tril(rng.integers(0, 2, (size, size)), -1) + np.eye(size, dtype=np.int64) for _ in range(2))
+    return lower @ upper.T % 2
+
+
+def _lifts(format: Format, rank: int, schemes: Sequence[tuple[int, Scheme]]) -> Row:
     begun = time.process_time()
     lifted = [lift(scheme, seed=seed, keep_bases=False) for seed, scheme in schemes]
     seconds = (time.process_time() - begun) / max(1, len(schemes))

@@ -11,7 +11,7 @@ from catalog.scheme import Format, Scheme
 from search.gf2 import Bits
 
 # Bytes that one lift may take.
-LIMIT = 2 << 30
+LIMIT = 3 << 30
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,11 @@ class Brent:
     @property
     def jacobian_fits(self) -> bool:
         """Whether Hensel lifting keeps below the limit of memory."""
-        return self._jacobian_bytes <= LIMIT
+        return self.jacobian_bytes <= LIMIT
 
     @property
-    def _jacobian_bytes(self) -> int:
+    def jacobian_bytes(self) -> int:
+        """Memory that Hensel lifting takes."""
         # The matrix, the sums of pivot rows in its elimination, and the products of U and V in a residual.
         a, b, _ = self.rows
         rows = len(self.target) + 2048 if self.prime == 2 else 2 * (len(self.target) + 1296)
@@ -95,7 +96,7 @@ class Brent:
         """
         if not self.jacobian_fits:
             raise ValueError(
-                f"lifting this {self.format} scheme of rank {self.rank} would take {self._jacobian_bytes / 2**30:.2f}"
+                f"lifting this {self.format} scheme of rank {self.rank} would take {self.jacobian_bytes / 2**30:.2f}"
                 f" GiB, the limit is {LIMIT >> 30} GiB; lift the smaller schemes that it is made of instead"
             )
         words = (len(order) + 63) // 64

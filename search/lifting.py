@@ -15,15 +15,21 @@ import numpy as np
 
 from catalog.scheme import Ring, Scheme
 from catalog.verify import require_exact
-from search.bases import carry_back, sparsen
+from search.bases import carry_back, representatives
 from search.brent import Brent
 from search.hensel import prepare
 from search.orbit_brent import OrbitBrent
 from search.signs import Signs, signs_mod4
 
-# Walks among signs, and climbs of Hensel lifting from different signs, for each attempt from F2.
-_WALKS = 3
+# Descents among signs, and climbs of Hensel lifting from different signs, for each attempt from F2.
+_DESCENTS = 12
 _CLIMBS = 8
+# Other bases for each attempt, unless the bases are kept and Hensel lifting is cheap.
+_BASES = 8
+# Bytes of a Jacobian that is eliminated in a second or two.
+_SMALL = 32 << 20
+# Ternary schemes that are carried back, each with other signs.
+_CARRIED = 8
 # Orders of the unknowns for each attempt from F3, as long as none has led to a lift.
 _ORDERS = 4
 
@@ -46,7 +52,7 @@ def lift(
     Args:
         scheme: an exact scheme over F2 or F3.
         seed: of all random choices.
-        attempts: rounds of the three ways, at least 1.
+        attempts: scales how many bases and orders of the unknowns are tried, at least 1.
         max_bits: coefficients of a Hensel lift are known modulo 2**max_bits or a smaller power of 3; 2..60.
         rational: return a scheme over Q when nothing integral was found; its denominators are odd for F2, and not
             divisible by 3 for F3.
@@ -61,7 +67,7 @@ def lift(
 
     Raises:
         ValueError: the scheme is not over F2 or F3, not exact there or not as symmetric as asked, a number lies
-            outside its range, or Hensel lifting is needed and would take more than 2 GiB.
+            outside its range, or Hensel lifting is needed and would take more than 3 GiB.
     """
     if not scheme.ring.modulus:
         raise ValueError(
@@ -76,27 +82,49 @@ def lift(
             raise ValueError("lifts that keep the cyclic symmetry need a scheme over F2; leave symmetric out for F3")
         return _lift3(Brent.of(scheme), rng, attempts, max_bits, rational, should_stop)
     brent = OrbitBrent.of(scheme) if symmetric else Brent.of(scheme)
+    return _lift2(scheme, brent, rng, attempts, max_bits, rational, keep_bases, symmetric, should_stop)
+
+
+def _lift2(
+    scheme: Scheme,
+    brent: Brent,
+    rng: np.random.Generator,
+    attempts: int,
+    max_bits: int,
+    rational: bool,
+    keep_bases: bool,
+    symmetric: bool,
+    should_stop: Callable[[], bool],
+) -> Scheme | None:
+    """The three ways from F2, the cheap ones first; eliminating a large Jacobian is the last resort."""
+    small, hensel = brent.jacobian_bytes <= _SMALL, None
     signs = signs_mod4(brent, rng, should_stop)
+    found = list(islice(_ternary(signs, rng, should_stop), 1))
+    if not found and small:
+        hensel = prepare(brent, rng, should_stop)
+        if hensel is None or not hensel.lifts_once():
+            return None  # told to stop, or no choice of free unknowns can repair the step to modulus 4
     # Without signs modulo 4 in these bases nothing can be better than a 2.
     goal = 1 if signs or not keep_bases else 2
-    found: list[Scheme] = []
+    if not _good(found, goal) and not symmetric:
+        tries = attempts if keep_bases and small else _BASES * attempts
+        for sparse, steps in representatives(scheme, rng, tries):
+            if _good(found, goal) or should_stop():
+                break
+            lifted = islice(_ternary(signs_mod4(Brent.of(sparse), rng, should_stop), rng, should_stop), _CARRIED)
+            found += (carry_back(ternary, steps) for ternary in lifted) if keep_bases else islice(lifted, 1)
     for attempt in range(attempts):
-        found += islice(_walks(signs, rng, should_stop), 1)
-        if not _good(found, goal) and not symmetric:
-            sparse, steps = sparsen(scheme, rng, kicks=3 * attempt)
-            walks = _walks(signs_mod4(Brent.of(sparse), rng, should_stop), rng, should_stop)
-            found += (carry_back(ternary, steps) for ternary in walks) if keep_bases else islice(walks, 1)
-        if not _good(found, 2) and (not _integral(found) or brent.jacobian_fits) and not should_stop():
-            hensel = prepare(brent, rng, should_stop)
-            if hensel is not None and not hensel.lifts_once():
-                return None  # no choice of free unknowns can repair the step to modulus 4
-            for _ in range(_CLIMBS):
-                if hensel is None or _good(found, 2) or should_stop():
-                    break
-                lifted = hensel.climb(rng, max_bits, should_stop)
-                found += [lifted] if lifted is not None else []
-        if _good(found, goal) or should_stop():
+        if _good(found, 2) or (_integral(found) and (attempt or not small)) or should_stop():
             break
+        if hensel is None or attempt:
+            hensel = prepare(brent, rng, should_stop)
+        if hensel is None or not hensel.lifts_once():
+            break
+        for _ in range(_CLIMBS):
+            if _good(found, 2) or should_stop():
+                break
+            lift = hensel.climb(rng, max_bits, should_stop)
+            found += [lift] if lift is not None else []
     allowed = found if rational else _integral(found)
     return min(allowed, key=_size, default=None)
 
@@ -125,12 +153,9 @@ def _lift3(
     return min(found, key=_size, default=None)
 
 
-def _walks(signs: Signs | None, rng: np.random.Generator, should_stop: Callable[[], bool]) -> Iterator[Scheme]:
-    """The ternary schemes of a few walks."""
-    for _ in range(_WALKS):
-        scheme = None if signs is None else signs.walk(rng, should_stop)
-        if scheme is not None:
-            yield scheme
+def _ternary(signs: Signs | None, rng: np.random.Generator, should_stop: Callable[[], bool]) -> Iterator[Scheme]:
+    """The ternary schemes of a few descents."""
+    return iter(()) if signs is None else signs.descents(rng, _DESCENTS, should_stop)
 
 
 def _integral(schemes: list[Scheme]) -> list[Scheme]:

@@ -62,7 +62,8 @@ class OrbitBrent(Brent):
         return len(self.start) // self.format.n**2
 
     @property
-    def _jacobian_bytes(self) -> int:
+    def jacobian_bytes(self) -> int:
+        """Memory that Hensel lifting takes."""
         size = self.format.n**2
         words = (len(self.start) + 63) // 64
         return 8 * (words * (len(self.chosen) + 2048) + size**2 * (self.orbits + size))
@@ -97,7 +98,7 @@ class OrbitBrent(Brent):
         if not self.jacobian_fits:
             raise ValueError(
                 f"lifting this symmetric {self.format} scheme of rank {self.rank} would take "
-                f"{self._jacobian_bytes / 2**30:.2f} GiB, the limit is {LIMIT >> 30} GiB; lift the smaller schemes "
+                f"{self.jacobian_bytes / 2**30:.2f} GiB, the limit is {LIMIT >> 30} GiB; lift the smaller schemes "
                 "that it is made of instead"
             )
         column = np.empty_like(order)

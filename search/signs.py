@@ -2,12 +2,15 @@
 
 Write a coefficient as (-1)^s. Then s -> (-1)^s is 1 + 2s modulo 4, so the Brent equations modulo 4 are a linear system
 over F2 in the s of the non-zero coefficients. Without a solution there is no ternary lift. With one, equations of at
-most two products hold over Z at once, and a random walk among the solutions looks for one where all the others do.
+most two products hold over Z at once. In every other one the products have to cancel in pairs (where they should add
+up to 1, a -1 takes part), and that two products are opposite is again linear. So the solutions are restricted pair by
+pair: a descent takes what is forced, else an equation with few different products left, until nothing is left open
+or an equation fails. Failing equations are decided earlier in the next descent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,66 +19,84 @@ from numpy.typing import NDArray
 from catalog.scheme import Ring, Scheme
 from catalog.verify import is_exact
 from search.brent import LIMIT, Brent
-from search.gf2 import Elimination, eliminate_packed
+from search.gf2 import Bits, eliminate_packed, pack
 
-# Trials of one walk: some for each dimension, most walks that succeed need far fewer; but only so many elementary
-# steps in all, and between two questions to should_stop.
-_TRIALS = 40
-_STEPS, _BLOCK = 1 << 28, 1 << 25
+# Words looked at between two questions to should_stop, a tenth of a second.
+_BLOCK = 1 << 25
+_HIGHEST = np.uint64(1 << 63)
 
 
 @dataclass(frozen=True)
 class Signs:
-    """All solutions modulo 4. Letters in shapes: s signs, p products, e equations that have a product, d dimension.
+    """All solutions modulo 4. Letters in shapes: s signs, p products, e equations, d free signs, w = ceil(d / 64).
 
     Attributes:
         brent: the equations.
         support: [s] the unknowns that are not zero.
-        products: [p, 3] int32, the three signs that a product consists of.
-        equations: [p] int32, the equation that a product belongs to.
-        target: [e] int32, what the products of an equation should add up to.
-        solution: [s] int8 of -1 and 1, one solution.
-        moves: [d + 1, s] int8 of -1 and 1; products of rows lead to all others. The last row changes nothing.
+        products: [p, 3] int32, the three signs that a product consists of, those of an equation next to each other.
+        starts: [e + 1] int64, where the products of an equation begin.
+        odd: [e] int64, what the products of an equation should add up to, 0 or 1.
+        solution: [s] bool, one solution; true for minus.
+        basis: [d, s] bool, the signs that change with each free one.
     """
 
     brent: Brent
     support: NDArray[np.int64]
     products: NDArray[np.int32]
-    equations: NDArray[np.int32]
-    target: NDArray[np.int32]
-    solution: NDArray[np.int8]
-    moves: NDArray[np.int8]
+    starts: NDArray[np.int64]
+    odd: NDArray[np.int64]
+    solution: NDArray[np.bool_]
+    basis: NDArray[np.bool_]
 
-    def walk(self, rng: np.random.Generator, should_stop: Callable[[], bool] = lambda: False) -> Scheme | None:
-        """A ternary scheme over Z by a random walk from a random solution, or None.
+    def descents(
+        self, rng: np.random.Generator, count: int, should_stop: Callable[[], bool] = lambda: False
+    ) -> Iterator[Scheme]:
+        """The ternary schemes over Z that several descents end at.
+
+        They end early when an equation fails without a choice: then no signs are exact.
 
         Args:
-            rng: of the walk.
-            should_stop: asked now and then; when true the answer is None.
+            rng: of all choices.
+            count: descents.
+            should_stop: asked every tenth of a second or so.
         """
-        from search.sign_kernels import walk_signs
+        from search.sign_kernels import OPEN, SOLVED, descend
 
-        signs = self.solution.copy()
-        for move in self.moves[rng.random(len(self.moves)) < 0.5]:
-            signs *= move
-        values = signs[self.products].prod(axis=1)
-        sums = np.bincount(self.equations, values, len(self.target)).astype(np.int32)
-        dimension = len(self.moves) - 1
-        trials = min(_TRIALS * (dimension + 50), _STEPS // max(1, len(self.products)))
-        choices = rng.integers(0, dimension + 1, (trials, 2), dtype=np.int32)
-        choices[rng.random(trials) < 0.5, 1] = dimension
-        block = max(1, _BLOCK // max(1, len(self.products)))
-        for begin in range(0, trials, block):
-            if should_stop():
-                return None
-            system = self.target, self.products, self.equations, self.moves
-            failing = walk_signs(signs, sums, *system, choices[begin : begin + block], np.empty_like(signs))
-            if failing == 0:
-                point = np.zeros_like(self.brent.start)
-                point[self.support] = signs
-                scheme = Scheme(self.brent.format, Ring.Z, *self.brent.factors(point))
-                return scheme if is_exact(scheme) else None
-        return None
+        start = self._forms(rng)
+        weights = np.zeros(len(self.odd), dtype=np.int64)
+        values, members = np.empty((2, int(np.diff(self.starts).max(initial=0)) + 1), dtype=np.uint64)
+        random = rng.integers(1, 1 << 63, 1, dtype=np.uint64)
+        rounds = max(1, _BLOCK // (start.size + 8 * len(self.products)))
+        for _ in range(count):
+            forms, done, decisions = start.copy(), np.zeros(len(self.odd), np.uint8), np.zeros(1, np.int64)
+            end = OPEN
+            while end == OPEN and not should_stop():
+                system = forms, self.products, self.starts, self.odd, weights, done
+                end = descend(*system, values, members.view(np.int64), random, decisions, rounds)
+            if end == SOLVED:
+                scheme = self._scheme(forms, rng)
+                if is_exact(scheme):
+                    yield scheme
+            elif end == OPEN or decisions[0] == 0:
+                return
+            else:
+                weights[end] += 1
+
+    def _forms(self, rng: np.random.Generator) -> Bits:
+        """Every sign as a sum of free signs, [s, w + 1] uint64 as ``search.sign_kernels`` takes them."""
+        hashes = rng.integers(1, 1 << 63, len(self.basis), dtype=np.uint64)
+        last = np.where(self.solution, _HIGHEST, np.uint64(0))
+        for value, signs in zip(hashes, self.basis, strict=True):
+            last[signs] ^= value
+        return np.concatenate([pack(np.ascontiguousarray(self.basis.T)), last[:, None]], axis=1)
+
+    def _scheme(self, forms: Bits, rng: np.random.Generator) -> Scheme:
+        """The scheme with the signs ``forms``, where those that are still free are chosen at random."""
+        free = pack(rng.random((1, len(self.basis))) < 0.5)
+        minus = np.bitwise_count(forms[:, :-1] & free).sum(axis=1) + (forms[:, -1] >> np.uint64(63))
+        point = np.zeros_like(self.brent.start)
+        point[self.support] = np.where(minus % 2 == 1, -1, 1)
+        return Scheme(self.brent.format, Ring.Z, *self.brent.factors(point))
 
 
 def signs_mod4(brent: Brent, rng: np.random.Generator, should_stop: Callable[[], bool] = lambda: False) -> Signs | None:
@@ -85,7 +106,9 @@ def signs_mod4(brent: Brent, rng: np.random.Generator, should_stop: Callable[[],
         return None
     support = rng.permutation(np.flatnonzero(brent.start))
     products, where = _products(brent, support)
-    active, equations = np.unique(where, return_inverse=True)
+    by_equation = np.argsort(where, kind="stable")
+    products, where = products[by_equation], where[by_equation]
+    active, begins, equations = np.unique(where, return_index=True, return_inverse=True)
     words = (len(support) + 63) // 64
     if 8 * words * (len(active) + 2048) + 64 * len(products) + len(support) ** 2 > LIMIT:
         return None
@@ -100,15 +123,8 @@ def signs_mod4(brent: Brent, rng: np.random.Generator, should_stop: Callable[[],
     solution = elimination.solve(((target - np.bincount(equations)) >> 1 & 1).astype(bool))
     if solution is None:
         return None
-    return Signs(
-        brent,
-        support,
-        products,
-        equations.astype(np.int32),
-        target.astype(np.int32),
-        _minus(solution),
-        _moves(elimination),
-    )
+    starts = np.append(begins, len(products)).astype(np.int64)
+    return Signs(brent, support, products, starts, target, solution, elimination.kernel_basis())
 
 
 def _products(brent: Brent, support: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -124,13 +140,3 @@ def _products(brent: Brent, support: NDArray[np.int64]) -> tuple[NDArray[np.int3
         signs = np.broadcast_arrays(*(places[mode][rows[mode], term] for mode in range(3)))
         products.append(np.stack([sign.ravel() for sign in signs], axis=1).astype(np.int32))
     return np.concatenate(products), np.concatenate(where)
-
-
-def _moves(elimination: Elimination) -> NDArray[np.int8]:
-    basis = elimination.kernel_basis()
-    return np.concatenate([_minus(basis), np.ones((1, basis.shape[1]), dtype=np.int8)])
-
-
-def _minus(bits: NDArray[np.bool_]) -> NDArray[np.int8]:
-    """(-1)^bits."""
-    return np.where(bits, -1, 1).astype(np.int8)

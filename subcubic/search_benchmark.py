@@ -9,7 +9,16 @@ from typing import Any
 
 from catalog.provenance import utc_now
 from catalog.scheme import Format
-from search.benchmark import Row, executor_rates, flip_rate, lift_share, lowest_rank, processor, time_to_target
+from search.benchmark import (
+    Row,
+    executor_rates,
+    flip_rate,
+    lift_products,
+    lift_share,
+    lowest_rank,
+    processor,
+    time_to_target,
+)
 from search.executors import cores
 from search.query import Query
 from subcubic.errors import SCHEMA_VERSION, ExitCode, UsageError
@@ -124,6 +133,8 @@ def _rows(format: Format | None, ring: str | None) -> Iterator[Row]:
     for name, rank in LIFTS:
         if wanted(name, "Z"):
             yield lift_share(Format.parse(name), rank, LIFT_SEEDS, LIFT_BUDGET_S)
+    if wanted("6x6x6", "Z"):
+        yield lift_products(Format(3, 3, 3), 23, LIFT_SEEDS, LIFT_BUDGET_S)
 
 
 def _lowest(format: Format | None, ring: str | None, budget_s: float, workers: int | None, seed: int) -> Iterator[Row]:

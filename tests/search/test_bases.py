@@ -7,7 +7,7 @@ from catalog.sandwich import sandwich
 from catalog.scheme import Format, Ring
 from catalog.transform import extend, orientations
 from catalog.verify import is_exact
-from search.bases import carry_back, sparsen
+from search.bases import carry_back, representatives, sparsen
 from search.lifting import lift
 from tests.fuzzing import examples
 from tests.search.test_lifting import invertible
@@ -47,3 +47,19 @@ def test_the_standard_algorithm_is_found_again():
         scheme = sandwich(base, *(invertible(size, rng) for size in base.format))
         assert ones(scheme) > ones(base)
         assert ones(sparsen(scheme, rng)[0]) == ones(base)
+
+
+def test_representatives_differ_and_can_be_carried_back():
+    rng = np.random.default_rng(2)
+    base = extend(winograd(Ring.F2), "n", 2)
+    scheme = sandwich(base, *(invertible(size, rng) for size in base.format))
+    met = list(representatives(scheme, rng, 30))
+    assert 1 <= len(met) < 30
+    assert len({tuple(factor.tobytes() for factor in sparse.factors) for sparse, _ in met}) == len(met)
+    for sparse, steps in met:
+        assert is_exact(sparse)
+        lifted = lift(sparse)
+        assert lifted is not None
+        back = carry_back(lifted, steps)
+        assert is_exact(back)
+        assert all(np.array_equal(f & 1, g) for f, g in zip(back.factors, scheme.factors, strict=True))

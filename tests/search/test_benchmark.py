@@ -3,7 +3,7 @@
 import pytest
 
 from catalog.scheme import Format
-from search.benchmark import flip_rate, lift_share, time_to_target
+from search.benchmark import flip_rate, lift_products, lift_share, time_to_target
 from search.query import Query
 
 
@@ -43,3 +43,9 @@ def test_lifts_are_counted():
     row = lift_share(Format(2, 2, 3), 11, range(1, 5), budget_s=20)
     assert (row["kind"], row["schemes"], row["exact"]) == ("lift", 4, 4)
     assert row["ternary"] <= 4
+
+
+def test_hidden_products_are_lifted_again():
+    row = lift_products(Format(2, 2, 2), 7, range(1, 4), budget_s=20, flips=100_000)
+    assert (row["kind"], row["format"], row["rank"]) == ("lift", "4x4x4", 49)
+    assert row["schemes"] == row["exact"] == row["ternary"] == 3
