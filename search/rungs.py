@@ -130,7 +130,7 @@ class Rung:
 
     def begin(self, scheme: Scheme, seed: int) -> Walk:
         """A walk of the rung's kind."""
-        return begin(scheme, seed, symmetric=self.symmetry is not None)
+        return begin(scheme, seed, symmetry=self.symmetry.group if self.symmetry else None)
 
     def clear(self, index: int, worth: Worth) -> bool:
         """Whether a walk may go on from its lowest scheme. Flips and plus transitions do not change the answer."""

@@ -16,8 +16,10 @@ from subcubic.options import (
     CatalogPath,
     Device,
     ExecutorOption,
+    Group,
     Json,
     RingOption,
+    SymmetryOption,
     at_least,
     ring_named,
     scheme_ring,
@@ -67,6 +69,7 @@ def search(
     diagonal: Annotated[
         str | None, typer.Option(help="Symmetric walk: vectors of its cubes at the start, for example 110,001.")
     ] = None,
+    symmetry: SymmetryOption = Group.Z3,
     device: Annotated[Device, typer.Option(help="Walks run on the CPU.")] = Device.AUTO,
     benchmark: Annotated[
         bool, typer.Option("--benchmark", help="Measure flips per second and times to target, or another executor.")
@@ -105,6 +108,7 @@ def search(
         "executor": _executor(executor),
         "start": start or [],
         "diagonal": diagonal,
+        "symmetry": symmetry.value,
         "catalog": str(writable_catalog(catalog).path.absolute()),
     }
     return _execute(None, config, json_output)
@@ -194,6 +198,7 @@ def _execute(run: Run | None, config: dict[str, Any], as_json: bool) -> ExitCode
         "walkers",
         "executor",
         "diagonal",
+        "symmetry",
     )
     query = Query(wanted, report_rungs=True, **{key: config[key] for key in keys if config.get(key) is not None})
     catalog = writable_catalog(Path(config["catalog"]))

@@ -70,7 +70,7 @@ def test_every_move_keeps_the_scheme_exact_and_the_table_true(start, seed, pause
     n, diagonal = start
     scheme = standard(n, diagonal)
     assert is_exact(scheme) and invariant(scheme)
-    walk = begin(scheme, seed, symmetric=True)
+    walk = begin(scheme, seed, symmetry="Z3")
     for _ in range(6):
         advance(walk, pause, 0, POLICY)
         for seen, counter in ((current(walk), RANK), (lowest(walk), BEST)):
@@ -82,7 +82,7 @@ def test_every_move_keeps_the_scheme_exact_and_the_table_true(start, seed, pause
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 6, 8])
 def test_long_walks_stay_exact_through_plus_and_reductions(n):
-    walk = begin(standard(n, ((0, 1), *((i,) for i in range(2, n)))), 3, symmetric=True)
+    walk = begin(standard(n, ((0, 1), *((i,) for i in range(2, n)))), 3, symmetry="Z3")
     ranks = set()
     for _ in range(20):
         advance(walk, 10_000, 0, Policy(300, 2, 1))
@@ -95,7 +95,7 @@ def test_long_walks_stay_exact_through_plus_and_reductions(n):
 @examples(20)
 @given(diagonals(), st.integers(0, 1 << 32), st.lists(st.integers(1, 700), max_size=6))
 def test_a_walk_cut_into_calls_is_the_same_walk(start, seed, cuts):
-    whole, parts = (begin(standard(*start), seed, symmetric=True) for _ in range(2))
+    whole, parts = (begin(standard(*start), seed, symmetry="Z3") for _ in range(2))
     advance(whole, sum(cuts) + 500, 0, POLICY)
     for steps in [*cuts, 500]:
         advance(parts, steps, 0, POLICY)
@@ -115,7 +115,7 @@ def test_best_known_ranks_are_reached(n, rank, seed):
 
 
 def test_a_walk_stops_at_its_target():
-    walk = begin(standard(2, ((0, 1),)), 1, symmetric=True)
+    walk = begin(standard(2, ((0, 1),)), 1, symmetry="Z3")
     advance(walk, 2_000_000, 7, Policy(1_000, 1, 1))
     assert walk.counters[RANK] == walk.counters[BEST] == lowest(walk).rank == 7
     assert walk.counters[STEPS] == walk.counters[BEST_AT] < 2_000_000
@@ -138,7 +138,7 @@ def test_steps_give_the_same_run_for_any_number_of_workers_and_resuming_continue
 
 
 def test_given_starts_are_extended_and_restarted_from():
-    walk = begin(standard(3, ((0, 1, 2),)), 4, symmetric=True)
+    walk = begin(standard(3, ((0, 1, 2),)), 4, symmetry="Z3")
     advance(walk, 1_000_000, 25, Policy(1_000, 2, 1))
     start = lowest(walk)
     assert start.rank == 25
@@ -186,12 +186,12 @@ def test_terms_that_cancel_and_orbits_of_equal_factors():
     )
     assert digest(expand(2, *decompose(doubled))) == digest(base)
     # Three times a cube is the cube over F2; a cube met twice is nothing.
-    walk = begin(base, 1, symmetric=True)
+    walk = begin(base, 1, symmetry="Z3")
     advance(walk, 0, 0, POLICY)
     base = current(walk)
     rank, rows = int(walk.counters[RANK]), walk.rows(int(walk.counters[RANK]), walk.sign)
     for factor, change in ((6, 1), (int(walk.sign[0]), -1)):
-        walk = begin(base, 1, symmetric=True)
+        walk = begin(base, 1, symmetry="Z3")
         walk.value[4 * rows : 4 * rows + 3] = factor
         walk.counters[RANK] += 3
         advance(walk, 0, 0, POLICY)
@@ -199,7 +199,7 @@ def test_terms_that_cancel_and_orbits_of_equal_factors():
 
 
 def test_a_walk_without_any_move_is_stuck():
-    walk = begin(classical(Format(1, 1, 1), Ring.F2), 1, symmetric=True)
+    walk = begin(classical(Format(1, 1, 1), Ring.F2), 1, symmetry="Z3")
     advance(walk, 1_000, 0, POLICY)
     assert walk.counters[STUCK] == 1 and walk.counters[STEPS] == 0
 
@@ -207,11 +207,11 @@ def test_a_walk_without_any_move_is_stuck():
 def test_starts_without_the_symmetry_are_refused():
     with pytest.raises(ValueError, match="is not invariant under the cyclic shift"):
         u, v, w = (factor.copy() for factor in strassen(Ring.F2).factors)
-        begin(Scheme(Format(2, 2, 2), Ring.F2, u[:, ::-1], v, w), 1, symmetric=True)
+        begin(Scheme(Format(2, 2, 2), Ring.F2, u[:, ::-1], v, w), 1, symmetry="Z3")
     with pytest.raises(ValueError, match="format 2x2x3 is not square"):
-        begin(classical(Format(2, 2, 3), Ring.F2), 1, symmetric=True)
+        begin(classical(Format(2, 2, 3), Ring.F2), 1, symmetry="Z3")
     with pytest.raises(ValueError, match="is not over F2"):
-        begin(strassen(), 1, symmetric=True)
+        begin(strassen(), 1, symmetry="Z3")
     with pytest.raises(ValueError, match="need ring F2, not ZT"):
         Config(Format(2, 2, 2), "ZT", 7, steps=1, symmetry=Symmetry(portfolio(2, 7)))
 
