@@ -156,15 +156,18 @@ def advance(walk: Walk, steps: int, target: int, policy: Policy) -> None:
     tail = (walk.links, walk.active, walk.place, walk.best, walk.counters, walk.rng)
     walk.counters[PLUS_LEFT] = min(walk.counters[PLUS_LEFT], 2 * policy.plus_interval)
     if walk.symmetry:
-        if walk.symmetry == "Z3":
-            from search.walk_symmetric import walk_symmetric as walk_orbits
-        else:
-            from search.walk_z3t import walk_z3t as walk_orbits
-
         links, active, place, best, counters, rng = tail
         orbits, cubes = best[: len(active)], best[len(active) :]
         state = walk.value, walk.sign, links, active, place, orbits, cubes, counters, rng
-        walk_orbits(*state, steps, target, policy.plus_interval, policy.margin)
+        if walk.symmetry == "Z3":
+            from search.walk_symmetric import walk_symmetric
+
+            exchange = round(256 * policy.exchange)
+            walk_symmetric(*state, steps, target, policy.plus_interval, policy.margin, exchange)
+        else:
+            from search.walk_z3t import walk_z3t
+
+            walk_z3t(*state, steps, target, policy.plus_interval, policy.margin)
     elif walk.ring is Ring.F2:
         from search.walk_f2 import walk_f2
 

@@ -23,6 +23,7 @@ class Policy:
         restart: steps without a new lowest rank after which a campaign starts the walk anew (R).
         split: share of plus transitions that are splits instead (see ``search.rare_f2``), over F2.
         reduce: whether full reductions are looked for before each plus, over F2.
+        exchange: share of plus transitions that exchange orbits and cubes instead, on orbits of the cyclic shift.
         then: how it goes on before that, from the lowest scheme that it has met; None when it does not.
     """
 
@@ -31,6 +32,7 @@ class Policy:
     restart: int
     split: float = 0.0
     reduce: bool = True
+    exchange: float = 0.0
     then: Policy | None = None
 
 

@@ -237,3 +237,37 @@ def test_the_portfolio_suits_the_target(n, target):
     assert found and all((len(diagonal) - target) % 3 == 0 for diagonal in found)
     assert all(sorted(i for part in diagonal for i in part) == list(range(n)) for diagonal in found)
     assert len(set(found)) == len(found)
+
+
+@examples(20)
+@given(diagonals(), st.integers(0, 1 << 70), st.integers(1, 300))
+def test_exchanges_of_orbits_and_cubes_keep_the_scheme_exact(start, seed, pause):
+    walk = begin(standard(*start), seed, symmetry="Z3")
+    policy = dataclasses.replace(POLICY, exchange=0.5)
+    for _ in range(6):
+        advance(walk, pause, 0, policy)
+        for seen, counter in ((current(walk), RANK), (lowest(walk), BEST)):
+            assert is_exact(seen) and invariant(seen) and seen.rank == walk.counters[counter]
+        assert set(walk.active[: walk.counters[ACTIVE]].tolist()) == equal_slots(walk)
+        assert walk.is_sound and not reducible(walk)
+        assert np.unique(walk.sign[walk.sign != 0]).size == np.count_nonzero(walk.sign)
+
+
+def test_exchanges_lead_to_ranks_that_flips_alone_do_not_meet():
+    # From one cube flips, reductions and plus transitions meet ranks of 1 modulo 3 only.
+    best = []
+    for exchange in (0.0, 0.25):
+        walk = begin(standard(3, ((0, 1, 2),)), 1, symmetry="Z3")
+        advance(walk, 3_000_000, 23, Policy(1_000, 2, 1, exchange=exchange))
+        best.append(walk.counters[BEST])
+    assert best == [25, 23]
+
+
+def test_a_walk_with_exchanges_cut_into_calls_is_the_same_walk():
+    policy = dataclasses.replace(POLICY, exchange=0.3)
+    whole, parts = (begin(standard(4, ((0, 1), (2,), (3,))), 5, symmetry="Z3") for _ in range(2))
+    advance(whole, 10_000, 0, policy)
+    for steps in (1, 39, 60, 400, 4_500, 5_000):
+        advance(parts, steps, 0, policy)
+    for name in ARRAYS:
+        assert name == "best" or np.array_equal(getattr(whole, name), getattr(parts, name)), name
