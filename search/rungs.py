@@ -13,7 +13,7 @@ from catalog.known import classical
 from catalog.scheme import Format, Ring, Scheme
 from search.blocks import Walk, begin, lowest, to_masks, to_scheme
 from search.counters import BEST_AT
-from search.orbits import Symmetry, standard
+from search.orbits import Symmetry
 from search.policies import Policy
 
 Worth = Callable[[Scheme], bool]
@@ -116,8 +116,7 @@ class Rung:
             return classical(self.format, self.goal.walked)
         if self.starts:
             return self.starts[turn % len(self.starts)]
-        diagonals = self.symmetry.diagonals
-        return standard(self.format.n, diagonals[turn % len(diagonals)])
+        return self.symmetry.start(self.format.n, turn)
 
     def in_second_phase(self, index: int) -> bool:
         """Whether a walk is in the second phase of its policy, as at every other start of one that has two."""

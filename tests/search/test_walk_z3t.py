@@ -187,3 +187,22 @@ def test_the_portfolio_of_the_other_diagonal_is_a_partition_that_reads_the_same_
             assert sorted(i for part in diagonal for i in part) == list(range(n)) and all(diagonal)
             assert {tuple(sorted(n - 1 - i for i in part)) for part in diagonal} == set(diagonal)
             assert n < 3 or (len(diagonal) - target) % 3 == 0
+
+
+@pytest.mark.parametrize("group", ["Z3", "Z3T", "Z3A"])
+@pytest.mark.parametrize(("n", "target", "rank"), [(4, 47, 56), (5, 93, None), (6, 153, 189)])
+def test_even_sizes_start_from_products_with_strassen_too(group, n, target, rank):
+    symmetry = symmetry_for(Format(n, n, n), target, None, group)
+    schemes = [symmetry.start(n, turn) for turn in range(len(symmetry.diagonals) + len(symmetry.halves))]
+    for scheme in schemes:
+        assert is_exact(scheme) and invariant(scheme, group if group != "Z3" else "Z3T")
+    assert bool(symmetry.halves) == (n % 2 == 0)
+    assert rank is None or rank in {scheme.rank for scheme in schemes}
+    diagonal = ",".join("0" * i + "1" + "0" * (n - 1 - i) for i in range(n))
+    assert symmetry_for(Format(n, n, n), target, diagonal, group).halves == ()
+
+
+def test_a_product_with_strassen_leads_to_162_at_6x6x6():
+    walk = begin(symmetry_for(Format(6, 6, 6), 153, None).start(6, 2), 1, symmetry="Z3")
+    advance(walk, 5_000_000, 162, Policy(20_000, 1, 1))
+    assert walk.counters[BEST] == 162 and is_exact(lowest(walk))
