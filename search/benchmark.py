@@ -21,9 +21,10 @@ from search.events import Done, Found
 from search.executors import cores
 from search.find import find
 from search.lifting import lift
-from search.orbits import portfolio, standard
+from search.orbits import standard
 from search.policies import Policy
 from search.query import Query
+from search.symmetry import portfolio
 
 Row = dict[str, Any]
 

@@ -8,7 +8,8 @@ from typing import Literal
 from catalog.scheme import Format, Ring
 from search import executors
 from search.blocks import require_walkable
-from search.orbits import Symmetry, require_square
+from search.orbits import require_square
+from search.symmetry import Symmetry
 
 
 @dataclass(frozen=True)

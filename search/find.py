@@ -23,8 +23,8 @@ from search.checkpoint import State
 from search.config import Config
 from search.conversion import carry_over
 from search.events import Checkpoint, Done, Event, Found, Notice, Progress, Started
-from search.orbits import Symmetry, symmetry_for
 from search.query import Query, check
+from search.symmetry import Symmetry, symmetry_for
 
 WalkRing = Literal["F2", "F3", "ZT"]
 # Name under which a checkpoint holds the digests of the schemes of the target rank that were found.

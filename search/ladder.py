@@ -20,10 +20,10 @@ from catalog.transform import extend, orient, orientations
 from search.blocks import lowest
 from search.counters import BEST, BEST_AT, RANK, STEPS, STUCK
 from search.meta import AXES
-from search.orbits import Symmetry
 from search.policies import forget, portfolio
 from search.restarts import LARGE_VOLUME, Merger, mergers, restart, walk_seed, ways_to
 from search.rungs import EXTENDED, OWN, STANDARD, Goal, Rung, Worth
+from search.symmetry import Symmetry
 
 # The standard algorithm is a good start up to this many products.
 _EASY_VOLUME = 27

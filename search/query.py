@@ -11,7 +11,8 @@ from catalog.transform import reduce_mod
 from search.blocks import require_walkable
 from search.executors import require
 from search.game import require_playable
-from search.orbits import rows_of, symmetry_for
+from search.orbits import rows_of
+from search.symmetry import symmetry_for
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Query:
         checkpoint_s: seconds between checkpoints.
         report_rungs: whether schemes of smaller formats that the walks pass through are reported as well.
         diagonal: of the symmetric walk's start, for example "10001,01010,00100"; None for a choice by the target.
-        symmetry: group of the symmetric walk, "Z3", "Z3T" or "Z3A" (see ``search.orbits.Symmetry``).
+        symmetry: group of the symmetric walk, "Z3", "Z3T" or "Z3A" (see ``search.symmetry.Symmetry``).
     """
 
     format: Format

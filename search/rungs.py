@@ -13,8 +13,8 @@ from catalog.known import classical
 from catalog.scheme import Format, Ring, Scheme
 from search.blocks import Walk, begin, lowest, to_masks, to_scheme
 from search.counters import BEST_AT
-from search.orbits import Symmetry
 from search.policies import Policy
+from search.symmetry import Symmetry
 
 Worth = Callable[[Scheme], bool]
 

@@ -17,8 +17,9 @@ from search.campaign import run
 from search.config import Config
 from search.counters import ACTIVE, BEST, BEST_AT, FLIPS, RANK, STEPS, STUCK
 from search.events import Checkpoint, Done, Found
-from search.orbits import Symmetry, decompose, expand, parse_diagonal, portfolio, standard
+from search.orbits import decompose, expand, standard
 from search.policies import Policy
+from search.symmetry import Symmetry, parse_diagonal, portfolio
 from tests.fuzzing import examples
 
 POLICY = Policy(plus_interval=40, margin=2, restart=1)

@@ -16,18 +16,9 @@ from search.campaign import run
 from search.config import Config
 from search.counters import ACTIVE, BEST, FLIPS, RANK, STEPS
 from search.events import Checkpoint, Found
-from search.orbits import (
-    Symmetry,
-    anti_transposed,
-    decompose,
-    expand,
-    portfolio,
-    rows_of,
-    standard,
-    symmetry_for,
-    transposed,
-)
+from search.orbits import anti_transposed, decompose, expand, rows_of, standard, transposed
 from search.policies import Policy
+from search.symmetry import Symmetry, portfolio, symmetry_for
 from tests.fuzzing import examples
 
 POLICY = Policy(plus_interval=40, margin=2, restart=1)
