@@ -245,6 +245,7 @@ def walk_symmetric(
         if steps >= budget or rank <= target:
             break
         # Where no flip is left a plus may exceed the margin, else the walk has ended.
+        drawn = x
         limit = counters[BEST] + 3 * margin + (0 if alive > U0 else 6)
         exchanges = False
         if exchange:
@@ -262,6 +263,7 @@ def walk_symmetric(
         stuck = alive == U0 and not dirty
         if stuck:
             counters[STUCK] = 1
+            x = drawn  # so that another call ends alike
             break
         steps += alive == U0
         x ^= x << U13

@@ -224,6 +224,7 @@ def walk_z3t(
         if plus_left > 0 and alive > U0:
             continue
         # Where no flip is left a plus may exceed the margin, else the walk has ended.
+        drawn = x
         limit = counters[BEST] + 6 * margin + (0 if alive > U0 else 12)
         stuck = alive == U0
         if rank + 6 <= limit and rows > 1:
@@ -232,6 +233,7 @@ def walk_z3t(
                 rows, stuck, dirty = more, False, True
         if stuck:
             counters[STUCK] = 1
+            x = drawn  # so that another call ends alike
             break
         steps += alive == U0
         x ^= x << U13
