@@ -27,9 +27,10 @@ from search.events import Done, Found
 from search.executors import cores
 from search.find import find
 from search.lifting import lift
-from search.orbits import portfolio, standard
+from search.orbits import standard
 from search.policies import Policy
 from search.query import Query
+from search.symmetry import portfolio
 
 Row = dict[str, Any]
 
@@ -56,12 +57,12 @@ def flip_rate(
         symmetric: count flips of whole orbits of the cyclic shift, three flips each, margin in orbits.
     """
     coefficients = Ring.Z if ring == "ZT" else Ring(ring)
-    compile_seconds = compile_kernel(coefficients, symmetric)
+    compile_seconds = compile_kernel(coefficients, "Z3" if symmetric else None)
     start = standard(format.n, portfolio(format.n, format.volume)[0]) if symmetric else classical(format, coefficients)
     policy = Policy(plus_interval, 2, steps)
     rates = []
     for seed in range(1, repeats + 1):
-        walk = begin(start, seed, symmetric=symmetric)
+        walk = begin(start, seed, symmetry="Z3" if symmetric else None)
         begun = time.thread_time()
         advance(walk, steps, 0, policy)
         rates.append(int(walk.counters[FLIPS]) / max(time.thread_time() - begun, 1e-9))

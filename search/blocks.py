@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from catalog.known import classical
 from catalog.scheme import Format, Ring, Scheme
 from search.counters import ACTIVE, BEST, COUNTERS, PLUS_LEFT, RANK
-from search.orbits import decompose, expand
+from search.orbits import Group, expand, rows_of
 from search.policies import Policy
 
 MASK_BITS = 64
@@ -25,8 +25,8 @@ _SPARE_CUBES = 16
 class Walk:
     """State of one walk; the arrays change in place. Letters and contents: see ``search.walk_f2``.
 
-    A symmetric walk (see ``search.walk_symmetric``) has one row for an orbit, one table instead of three, and its K
-    cubes in place of the signs: ``value`` [S + H], ``sign`` [K], ``best`` [S + K].
+    A symmetric walk (see ``search.walk_symmetric`` and ``search.walk_z3t``) has one row for an orbit of the shift, one
+    table instead of three, and its K cubes in place of the signs: ``value`` [S + H], ``sign`` [K], ``best`` [S + K].
 
     Attributes:
         format: what the scheme multiplies.
@@ -41,7 +41,7 @@ class Walk:
         rng: [1] uint64.
         fixed: [8 * f] uint64. Values and then signs of the terms that stand still, as in ``to_masks``: a walk among
             the others is a walk on their partial sum, and the kernels do not care which tensor that is.
-        symmetric: whether it walks on orbits of the cyclic shift.
+        symmetry: the group on whose orbits it walks, None for single products.
     """
 
     format: Format
@@ -55,7 +55,7 @@ class Walk:
     counters: NDArray[np.int64]
     rng: NDArray[np.uint64]
     fixed: NDArray[np.uint64]
-    symmetric: bool = False
+    symmetry: Group | None = None
 
     @property
     def standing(self) -> int:
@@ -74,27 +74,36 @@ class Walk:
 
     def rows(self, rank: int, signs: NDArray[np.uint64]) -> int:
         """Rows of a scheme with ``rank`` products; of a symmetric one the cubes among ``signs`` take none."""
-        return (rank - int(np.count_nonzero(signs))) // 3 if self.symmetric else rank
+        return (rank - int(np.count_nonzero(signs))) // 3 if self.symmetry else rank
 
     @property
     def is_sound(self) -> bool:
         """Whether lengths and indices fit: the kernels follow them without looking."""
         slots, cells = len(self.active), len(self.value)
-        signs = len(self.sign) if self.symmetric else cells
+        signs = len(self.sign) if self.symmetry else cells
         kept = self.best[slots:]
         lengths = (len(self.sign), len(self.links), len(self.place), len(kept), len(self.counters))
-        if lengths != (signs, 2 * cells, slots, signs if self.symmetric else slots, COUNTERS) or not cells > slots > 0:
+        if lengths != (signs, 2 * cells, slots, signs if self.symmetry else slots, COUNTERS) or not cells > slots > 0:
             return False
-        if len(self.fixed) % 8 or (self.symmetric and len(self.fixed)):
+        if len(self.fixed) % 8 or (self.symmetry and len(self.fixed)):
             return False
         rank, lowest, active = (int(self.counters[name]) for name in (RANK, BEST, ACTIVE))
+        rows = self.rows(rank, self.sign)
         return (
-            0 <= 4 * self.rows(rank, self.sign) <= slots
+            0 <= 4 * rows <= slots
             and 0 <= 4 * self.rows(lowest, kept) <= slots
+            and (self.symmetry in (None, "Z3") or self._is_paired(rows))
             and active <= slots
             and int(self.links.max()) < cells
             and int(self.active[: max(active, 0)].max(initial=0)) < slots
         )
+
+    def _is_paired(self, rows: int) -> bool:
+        """Whether the rows name each other as transposes."""
+        pairs = self.value[3 : 4 * rows : 4]
+        own = np.arange(rows, dtype=np.uint64) * np.uint64(4)
+        inside = bool(np.all((pairs % 4 == 0) & (pairs < 4 * rows)))
+        return inside and np.array_equal(pairs[(pairs // np.uint64(4)).astype(np.int64)], own)
 
 
 ARRAYS = ("value", "sign", "links", "active", "place", "best", "counters", "rng", "fixed")
@@ -114,14 +123,14 @@ def require_walkable(format: Format) -> None:
             )
 
 
-def begin(scheme: Scheme, seed: int, *, symmetric: bool = False, free: NDArray[np.int64] | None = None) -> Walk:
+def begin(scheme: Scheme, seed: int, *, symmetry: Group | None = None, free: NDArray[np.int64] | None = None) -> Walk:
     """A walk that stands at a scheme.
 
     Args:
         scheme: over F2 or F3, or ternary over Z.
         seed: any integer; its lowest 64 bits count.
-        symmetric: walk on orbits of the cyclic shift, over F2.
-        free: indices of the terms that move, None for all; not together with ``symmetric``.
+        free: indices of the terms that move, None for all; not together with ``symmetry``.
+        symmetry: walk on orbits of this group, over F2.
 
     Raises:
         ValueError: the ring, a coefficient, the format or the lack of symmetry does not suit a walk.
@@ -130,11 +139,11 @@ def begin(scheme: Scheme, seed: int, *, symmetric: bool = False, free: NDArray[n
     if scheme.ring not in (Ring.F2, Ring.F3) and not scheme.is_ternary:
         raise ValueError(f"{scheme} is neither over F2 or F3 nor ternary over Z; reduce it to F2 or F3 first")
     fixed = np.zeros(0, np.uint64)
-    if symmetric:
+    if symmetry:
         if free is not None:
-            raise ValueError("a symmetric walk moves all orbits; leave out free or symmetric")
-        orbits, cubes = decompose(scheme)
-        rank, filled = 3 * len(orbits) + len(cubes), np.pad(orbits, ((0, 0), (0, 1))).ravel()
+            raise ValueError("a symmetric walk moves all orbits; leave out free or symmetry")
+        orbits, cubes = rows_of(scheme, symmetry)
+        rank, filled = 3 * len(orbits) + len(cubes), orbits.ravel()
         slots = len(filled) + 4 * _SPARE_ROWS
         cells = slots + (1 << (4 * slots - 1).bit_length())
         sign = _padded(cubes, len(cubes) + _SPARE_CUBES)
@@ -159,11 +168,11 @@ def begin(scheme: Scheme, seed: int, *, symmetric: bool = False, free: NDArray[n
         links=np.zeros(2 * cells, np.uint32),
         active=np.zeros(slots, np.uint32),
         place=np.zeros(slots, np.uint32),
-        best=np.concatenate([value[:slots], sign if symmetric else sign[:slots]]),
+        best=np.concatenate([value[:slots], sign if symmetry else sign[:slots]]),
         counters=counters,
         rng=state,
         fixed=fixed,
-        symmetric=symmetric,
+        symmetry=symmetry,
     )
 
 
@@ -177,13 +186,19 @@ def advance(walk: Walk, steps: int, target: int, policy: Policy) -> None:
     tail = (walk.links, walk.active, walk.place, walk.best, walk.counters, walk.rng)
     walk.counters[PLUS_LEFT] = min(walk.counters[PLUS_LEFT], 2 * policy.plus_interval)
     moves = policy.plus_interval, policy.margin, round(256 * policy.split), int(policy.reduce)
-    if walk.symmetric:
-        from search.walk_symmetric import walk_symmetric
-
+    if walk.symmetry:
         links, active, place, best, counters, rng = tail
         orbits, cubes = best[: len(active)], best[len(active) :]
         state = walk.value, walk.sign, links, active, place, orbits, cubes, counters, rng
-        walk_symmetric(*state, steps, target, policy.plus_interval, policy.margin)
+        if walk.symmetry == "Z3":
+            from search.walk_symmetric import walk_symmetric
+
+            exchange = round(256 * policy.exchange)
+            walk_symmetric(*state, steps, target, policy.plus_interval, policy.margin, exchange)
+        else:
+            from search.walk_z3t import walk_z3t
+
+            walk_z3t(*state, steps, target, policy.plus_interval, policy.margin)
     elif walk.ring is Ring.F2:
         from search.walk_f2 import walk_f2
 
@@ -198,17 +213,17 @@ def advance(walk: Walk, steps: int, target: int, policy: Policy) -> None:
         walk_zt(walk.value, walk.sign, *tail, steps, target, *moves)
 
 
-def compile_kernel(ring: Ring, symmetric: bool = False) -> float:
+def compile_kernel(ring: Ring, symmetry: Group | None = None) -> float:
     """Compile the kernel of a ring, or load it from its cache; the seconds that took."""
     begun = time.perf_counter()
-    advance(begin(classical(Format(1, 1, 1), ring), 0, symmetric=symmetric), 1, 0, Policy(1, 1, 1))
+    advance(begin(classical(Format(1, 1, 1), ring), 0, symmetry=symmetry), 1, 0, Policy(1, 1, 1))
     return time.perf_counter() - begun
 
 
 def lowest(walk: Walk) -> Scheme:
     """The latest scheme of the lowest rank that the walk has met."""
     rank, slots = int(walk.counters[BEST]), len(walk.active)
-    if walk.symmetric:
+    if walk.symmetry:
         cubes = walk.best[slots:]
         orbits = walk.best[: 4 * walk.rows(rank, cubes)].reshape(-1, 4)[:, :3]
         return expand(walk.format.n, orbits, cubes[cubes != 0])

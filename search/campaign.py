@@ -81,7 +81,9 @@ class _Run:
 
     def events(self) -> Iterator[Event]:
         with executors.opened(self.config.executor, self.config.workers or executors.cores()) as executor:
-            yield Started(executor.prepare(self.config.scheme_ring, self.config.symmetry is not None))
+            yield Started(
+                executor.prepare(self.config.scheme_ring, self.config.symmetry.group if self.config.symmetry else None)
+            )
             yield from self._search(executor)
 
     def _search(self, executor: executors.Executor) -> Iterator[Event]:

@@ -73,7 +73,7 @@ def restore(state: State, rungs: list[Rung], totals: Totals, ring: Ring, seed: i
                 arrays = {
                     name: np.array(state[f"{level}/{index}/{name}"], getattr(walk, name).dtype) for name in ARRAYS
                 }
-                restored = Walk(walk.format, walk.ring, **arrays, symmetric=walk.symmetric)
+                restored = Walk(walk.format, walk.ring, **arrays, symmetry=walk.symmetry)
                 if not restored.is_sound:
                     raise ValueError("the checkpoint is damaged, its indices do not fit; start the search anew")
                 rung.walks[index] = restored

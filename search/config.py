@@ -8,7 +8,8 @@ from typing import Literal
 from catalog.scheme import Format, Ring
 from search import executors
 from search.blocks import require_walkable
-from search.orbits import Symmetry, require_square
+from search.orbits import require_square
+from search.symmetry import Symmetry
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Config:
         walkers: walks on this format. Rounds end together: four walks or more per worker keep all of them busy.
         plus_interval, margin, restart: see ``search.blocks.Policy``; None for a portfolio that suits the format.
         climb: whether to search smaller formats as well and start from what is found there.
-        symmetry: to walk on orbits of the cyclic shift (see ``search.walk_symmetric``), square formats over F2 only;
+        symmetry: to walk on orbits (``search.walk_symmetric``, ``search.walk_z3t``), square formats over F2 only;
             then no smaller format is searched.
         checkpoint_s: seconds between checkpoints.
         extras: how many other distinct schemes of the lowest rank are reported beside the first one.

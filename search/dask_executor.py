@@ -23,6 +23,7 @@ from catalog.scheme import Format, Ring
 from search.blocks import ARRAYS, Walk, advance, compile_kernel
 from search.compiled import state_of_sources
 from search.executors import Job
+from search.orbits import Group
 from search.policies import Policy
 
 _CONNECT_S, _FIRST_WORKER_S, _FETCH_S = 10.0, 30.0, 10.0
@@ -37,7 +38,7 @@ class Parcel(NamedTuple):
 
     format: tuple[int, ...]
     ring: str
-    symmetric: bool
+    symmetry: Group | None
     lengths: tuple[int, ...]
     arrays: tuple[np.ndarray, ...]
 
@@ -46,7 +47,7 @@ def pack(walk: Walk) -> Parcel:
     """Make a walk small."""
     arrays = [getattr(walk, name) for name in ARRAYS]
     kept = tuple(array[: _used(array)].copy() for array in arrays)
-    return Parcel(tuple(walk.format), walk.ring.value, walk.symmetric, tuple(len(array) for array in arrays), kept)
+    return Parcel(tuple(walk.format), walk.ring.value, walk.symmetry, tuple(len(array) for array in arrays), kept)
 
 
 def _used(array: np.ndarray) -> int:
@@ -60,7 +61,7 @@ def unpack(parcel: Parcel) -> Walk:
     for name, length, kept in zip(ARRAYS, parcel.lengths, parcel.arrays, strict=True):
         arrays[name] = np.zeros(length, kept.dtype)
         arrays[name][: len(kept)] = kept
-    return Walk(Format(*parcel.format), Ring(parcel.ring), **arrays, symmetric=parcel.symmetric)
+    return Walk(Format(*parcel.format), Ring(parcel.ring), **arrays, symmetry=parcel.symmetry)
 
 
 def block(sources: str, parcel: Parcel, steps: int, target: int, policy: tuple[Any, ...]) -> Parcel:
@@ -131,15 +132,15 @@ class Dask:
             self.close()
             raise
 
-    def prepare(self, ring: Ring, symmetric: bool = False) -> float:
+    def prepare(self, ring: Ring, symmetry: Group | None = None) -> float:
         """Compile the kernel of a ring on every worker; the seconds that took."""
         begun = time.monotonic()
-        compile_kernel(ring, symmetric)
+        compile_kernel(ring, symmetry)
         jobs = [
             self.client.submit(
                 compile_kernel,
                 ring,
-                symmetric,
+                symmetry,
                 key=next(self.names),
                 pure=False,
                 workers=[name],

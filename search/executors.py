@@ -19,6 +19,7 @@ from typing import Protocol
 from catalog.scheme import Ring
 from search.blocks import Walk, advance, compile_kernel
 from search.events import Notice
+from search.orbits import Group
 from search.policies import Policy
 
 # Seconds between two looks at the limits of a search and at the executor while a block is under way.
@@ -48,7 +49,7 @@ class Executor(Protocol):
 
     workers: int
 
-    def prepare(self, ring: Ring, symmetric: bool = False) -> float:
+    def prepare(self, ring: Ring, symmetry: Group | None = None) -> float:
         """Compile the kernel of a ring wherever blocks will run; the seconds that took."""
 
     def submit(self, walk: Walk, steps: int, target: int, policy: Policy) -> Job:
@@ -151,9 +152,9 @@ class Threads:
         self.workers = workers
         self._pool = ThreadPoolExecutor(workers)
 
-    def prepare(self, ring: Ring, symmetric: bool = False) -> float:
+    def prepare(self, ring: Ring, symmetry: Group | None = None) -> float:
         """Compile the kernel of a ring; the seconds that took."""
-        return compile_kernel(ring, symmetric)
+        return compile_kernel(ring, symmetry)
 
     def submit(self, walk: Walk, steps: int, target: int, policy: Policy) -> Job:
         """Begin a block."""

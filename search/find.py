@@ -23,8 +23,8 @@ from search.checkpoint import State
 from search.config import Config
 from search.conversion import carry_over
 from search.events import Checkpoint, Done, Event, Found, Notice, Progress, Started
-from search.orbits import symmetry_for
 from search.query import Query, check
+from search.symmetry import Symmetry, symmetry_for
 
 WalkRing = Literal["F2", "F3", "ZT"]
 # Name under which a checkpoint holds the digests of the schemes of the target rank that were found.
@@ -169,7 +169,7 @@ def _walks(
         walkers=query.walkers,
         checkpoint_s=query.checkpoint_s,
         report_rungs=query.report_rungs,
-        symmetry=symmetry_for(query.format, query.target, query.diagonal) if query.method == "symmetric" else None,
+        symmetry=_symmetry(query),
         climb=walk_ring != "F3",
     )
     if walk_ring == "F3" and not starts:
@@ -219,7 +219,15 @@ def _compile(query: Query) -> float:
 
         return compile_kernels()
     walk_ring = _walk_ring(query)
-    return compile_kernel(Ring.Z if walk_ring == "ZT" else Ring(walk_ring), query.method == "symmetric")
+    symmetry = _symmetry(query)
+    return compile_kernel(Ring.Z if walk_ring == "ZT" else Ring(walk_ring), symmetry.group if symmetry else None)
+
+
+def _symmetry(query: Query) -> Symmetry | None:
+    """What the walks keep invariant."""
+    if query.method != "symmetric":
+        return None
+    return symmetry_for(query.format, query.target, query.diagonal, query.symmetry)
 
 
 def _walk_ring(query: Query) -> WalkRing:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import product
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,28 +22,12 @@ Masks = NDArray[np.uint64]
 # Sets of indices 0..n-1, one for every cube of the start.
 Diagonal = tuple[tuple[int, ...], ...]
 _Term = tuple[int, int, int]
-
-
-@dataclass(frozen=True)
-class Symmetry:
-    """Which symmetry a walk keeps, and where it starts.
-
-    Attributes:
-        diagonals: diagonals to start from, taken in turn (see ``standard``).
-    """
-
-    diagonals: tuple[Diagonal, ...]
-
-
-def symmetry_for(format: Format, target: int, diagonal: str | None) -> Symmetry:
-    """The symmetry with the diagonal that a user has written, else with those that suit the target.
-
-    Raises:
-        ValueError: the format is not square or the diagonal makes no sense.
-    """
-    require_square(format)
-    n = format.n
-    return Symmetry(portfolio(n, target) if diagonal is None else (parse_diagonal(diagonal, n),))
+# The cyclic shift of A, B and C alone, with the transpose, or with the transpose across the other diagonal.
+Group = Literal["Z3", "Z3T", "Z3A"]
+_NO_TRANSPOSE = (
+    "{scheme} is not invariant under the transpose of the symmetry {group}, which turns a(x)b(x)c into "
+    "c^T(x)b^T(x)a^T; use the symmetry Z3"
+)
 
 
 def require_square(format: Format) -> None:
@@ -56,40 +40,6 @@ def require_square(format: Format) -> None:
         raise ValueError(
             f"format {format} is not square; the symmetric walk turns A, B and C into each other, use the method flips"
         )
-
-
-def parse_diagonal(text: str, n: int) -> Diagonal:
-    """Read diagonal terms such as ``10001,01010,00100``: one 0/1 vector for every cube.
-
-    Raises:
-        ValueError: a vector is empty or has another length than n, or an index is in an even number of vectors.
-    """
-    vectors = text.split(",")
-    for vector in vectors:
-        if len(vector) != n or set(vector) - set("01") or "1" not in vector:
-            raise ValueError(
-                f"diagonal term {vector!r} is not a vector of {n} digits 0 and 1 with a 1 among them; write for "
-                f"example {','.join('0' * i + '1' + '0' * (n - 1 - i) for i in range(n))}"
-            )
-    for index in range(n):
-        count = sum(vector[index] == "1" for vector in vectors)
-        if count % 2 == 0:
-            raise ValueError(
-                f"diagonal {text!r} has index {index + 1} in {count} of its terms; every index belongs in one of them "
-                "(or in an odd number)"
-            )
-    return tuple(tuple(i for i in range(n) if vector[i] == "1") for vector in vectors)
-
-
-def portfolio(n: int, target: int) -> tuple[Diagonal, ...]:
-    """For every number of cubes that suits the target the most even partition of the indices.
-
-    Flips, reductions and plus transitions of orbits change the rank by multiples of 3, so that the number of cubes
-    decides which ranks can be met. Where no number suits, all are given. Even parts do best: from 2+2+1 a walk on 5x5x5
-    comes below rank 100 three times as often as from 3+1+1.
-    """
-    counts = [count for count in range(1, n + 1) if (count - target) % 3 == 0] or range(1, n + 1)
-    return tuple(tuple(tuple(part.tolist()) for part in np.array_split(np.arange(n), count)) for count in counts)
 
 
 def standard(n: int, diagonal: Diagonal) -> Scheme:
@@ -154,9 +104,51 @@ def decompose(scheme: Scheme) -> tuple[Masks, Masks]:
     return np.array(orbits, np.uint64).reshape(-1, 3), np.array(cubes, np.uint64)
 
 
+def rows_of(scheme: Scheme, group: Group) -> tuple[Masks, Masks]:
+    """Orbits of the cyclic shift as rows of a walk, [o, 4], and cubes, [q], of a scheme that the group keeps.
+
+    The last entry of a row is 0, and with a transpose four times the number of the row that is the transpose of this
+    one: of c^T(x)b^T(x)a^T for a(x)b(x)c, or of the row itself where it is a(x)b(x)a^T with b = b^T.
+
+    Raises:
+        ValueError: the scheme is not square, not over F2, or the group does not keep it.
+    """
+    orbits, cubes = decompose(scheme)
+    rows = np.pad(orbits, ((0, 0), (0, 1)))
+    if group == "Z3":
+        return rows, cubes
+    n = scheme.n
+    where: dict[tuple[int, ...], int] = {}
+
+    def image(mask: int) -> int:
+        return transposed(mask, n) if group == "Z3T" else anti_transposed(mask, n)
+
+    for index, (a, b, c) in enumerate(orbits.tolist()):
+        where.update({turn: index for turn in ((a, b, c), (b, c, a), (c, a, b))})
+    for index, (a, b, c) in enumerate(orbits.tolist()):
+        pairs = {turn: tuple(image(mask) for mask in turn[::-1]) for turn in ((a, b, c), (b, c, a), (c, a, b))}
+        pair = where.get(pairs[a, b, c], -1)
+        if pair < 0:
+            raise ValueError(_NO_TRANSPOSE.format(scheme=scheme, group=group))
+        if pair > index:
+            rows[pair, :3] = pairs[a, b, c]
+        rows[index, 3] = 4 * pair
+        if pair == index:
+            rows[index, :3] = next(turn for turn, image in pairs.items() if turn == image)
+    if {image(mask) for mask in cubes.tolist()} != set(cubes.tolist()):
+        raise ValueError(_NO_TRANSPOSE.format(scheme=scheme, group=group))
+    return rows, cubes
+
+
 def transposed(mask: int, n: int) -> int:
     """The mask of the transposed matrix."""
     return sum(1 << (j * n + i) for i in range(n) for j in range(n) if mask >> (i * n + j) & 1)
+
+
+def anti_transposed(mask: int, n: int) -> int:
+    """The mask of the matrix transposed across the diagonal from the upper right to the lower left."""
+    last = n - 1
+    return sum(1 << ((last - j) * n + last - i) for i in range(n) for j in range(n) if mask >> (i * n + j) & 1)
 
 
 def _scheme(n: int, terms: Iterable[_Term]) -> Scheme:

@@ -23,6 +23,7 @@ class Policy:
         restart: steps without a new lowest rank after which a campaign starts the walk anew (R).
         split: share of plus transitions that are splits instead (see ``search.rare_f2``).
         reduce: whether full reductions are looked for before each plus.
+        exchange: share of plus transitions that exchange orbits and cubes instead, on orbits of the cyclic shift.
         then: how it goes on before that, from the lowest scheme that it has met; None when it does not.
     """
 
@@ -31,6 +32,7 @@ class Policy:
     restart: int
     split: float = 0.0
     reduce: bool = True
+    exchange: float = 0.0
     then: Policy | None = None
 
 
@@ -61,7 +63,12 @@ def _symmetric(format: Format) -> list[Policy]:
         return many
     # 5x5x5 gains within some 10 million steps or not at all, 6x6x6 still does after 100 million.
     first, second = (steps * max(1, format.volume**3 // 125**3) for steps in (12_000_000, 8_000_000))
-    return [Policy(few, 1, first, then=replace(then, restart=second)) for then in many for few in (20_000, 40_000)]
+    # On 5x5x5 exchanges with cubes bring a quarter of the walks to 104 or below in place of one in twenty.
+    return [
+        Policy(few, 1, first, exchange=exchange, then=replace(then, restart=second, exchange=exchange))
+        for then in many
+        for few, exchange in ((20_000, 0.0), (40_000, 0.1))
+    ]
 
 
 def choose(tally: NDArray[np.int64], rng: np.random.Generator) -> int:

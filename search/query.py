@@ -11,7 +11,8 @@ from catalog.transform import reduce_mod
 from search.blocks import require_walkable
 from search.executors import require
 from search.game import require_playable
-from search.orbits import decompose, symmetry_for
+from search.orbits import rows_of
+from search.symmetry import symmetry_for
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Query:
         report_rungs: whether schemes of smaller formats that the walks pass through are reported as well.
         walk: ring of the walks, F2 or ZT; None for what suits the format. Schemes over F2 are lifted.
         diagonal: of the symmetric walk's start, for example "10001,01010,00100"; None for a choice by the target.
+        symmetry: group of the symmetric walk, "Z3", "Z3T" or "Z3A" (see ``search.symmetry.Symmetry``).
     """
 
     format: Format
@@ -52,6 +54,7 @@ class Query:
     report_rungs: bool = False
     walk: Literal["F2", "ZT"] | None = None
     diagonal: str | None = None
+    symmetry: str = "Z3"
 
 
 def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
@@ -80,8 +83,10 @@ def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
     if query.method == "symmetric":
         if query.ring == "F3":
             raise ValueError("the symmetric walk is over F2; ask for ring Z, whose schemes hold over F3 too")
-        symmetry_for(query.format, query.target, query.diagonal)
+        group = symmetry_for(query.format, query.target, query.diagonal, query.symmetry).group
         for scheme in starts:
-            decompose(reduce_mod(scheme, Ring.F2))
+            rows_of(reduce_mod(scheme, Ring.F2), group)
     elif query.diagonal is not None:
         raise ValueError(f"the method {query.method} has no diagonal; leave it out or use the method symmetric")
+    elif query.symmetry != "Z3":
+        raise ValueError(f"the method {query.method} keeps no symmetry; leave it out or use the method symmetric")

@@ -13,8 +13,8 @@ from catalog.known import classical
 from catalog.scheme import Format, Ring, Scheme
 from search.blocks import Walk, begin, lowest, to_masks, to_scheme
 from search.counters import BEST_AT
-from search.orbits import Symmetry, standard
 from search.policies import Policy
+from search.symmetry import Symmetry
 
 Worth = Callable[[Scheme], bool]
 
@@ -150,8 +150,7 @@ class Rung:
             return classical(self.format, self.goal.walked)
         if self.starts:
             return self.starts[turn % len(self.starts)]
-        diagonals = self.symmetry.diagonals
-        return standard(self.format.n, diagonals[turn % len(diagonals)])
+        return self.symmetry.start(self.format.n, turn)
 
     def in_second_phase(self, index: int) -> bool:
         """Whether a walk is in the second phase of its policy, as at every other start of one that has two."""
@@ -164,7 +163,7 @@ class Rung:
 
     def begin(self, scheme: Scheme, seed: int, free: NDArray[np.int64] | None = None) -> Walk:
         """A walk of the rung's kind, in which only the terms ``free`` move unless that is None."""
-        return begin(scheme, seed, symmetric=self.symmetry is not None, free=free)
+        return begin(scheme, seed, symmetry=self.symmetry.group if self.symmetry else None, free=free)
 
     def release(self, index: int) -> None:
         """Let all terms of a walk move, from its lowest scheme on."""

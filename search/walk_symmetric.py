@@ -16,12 +16,13 @@ import numpy as np
 
 from search.compiled import kernel
 from search.counters import ACTIVE, BEST, BEST_AT, FLIPS, PLUS_LEFT, RANK, STEPS, STUCK
-from search.unsigned import HASH, NONE, STAR, U0, U1, U2, U3, U4, U7, U13, U17, U32, U64
+from search.rare_symmetric import exchange_cubes, plus_symmetric
+from search.unsigned import HASH, NONE, STAR, U0, U1, U2, U3, U4, U7, U13, U17, U32, U56, U64
 
 
 @kernel
 def walk_symmetric(
-    value, cubes, links, active, place, best, best_cubes, counters, rng, budget, target, plus_interval, margin
+    value, cubes, links, active, place, best, best_cubes, counters, rng, budget, target, plus_interval, margin, exchange
 ):
     """Continue a walk for at most ``budget`` steps; stop at once when its rank falls to ``target``.
 
@@ -41,6 +42,7 @@ def walk_symmetric(
         target: rank at which to stop.
         plus_interval: mean number of steps between plus transitions; each is uniform in 1/2..3/2 of it.
         margin: a plus leads to at most this many orbits more than the lowest rank has.
+        exchange: how many of 256 plus transitions are exchanges of orbits and cubes instead.
     """
     slots = np.uint64(active.size)
     buckets = np.uint64(value.size - active.size)
@@ -242,40 +244,26 @@ def walk_symmetric(
                 best_cubes[part] = cubes[part]
         if steps >= budget or rank <= target:
             break
-        # Plus: a b c + a' b' c' = (a + a') b c + a' b' (c' - c) + a' (b' - b) c for two orbits in random turns that
-        # differ in every place. Where no flip is left it may exceed the margin, else the walk has ended.
+        # Where no flip is left a plus may exceed the margin, else the walk has ended.
+        drawn = x
         limit = counters[BEST] + 3 * margin + (0 if alive > U0 else 6)
-        stuck = alive == U0
-        if rank + 3 <= limit and U4 * orbits < slots:
-            for _trial in range(64):
-                x ^= x << U13
-                x ^= x >> U7
-                x ^= x << U17
-                random = x * STAR
-                row = U4 * (((random >> U32) * orbits) >> U32)
-                mode = (random & U7) % U3
-                x ^= x << U13
-                x ^= x >> U7
-                x ^= x << U17
-                random = x * STAR
-                other = U4 * (((random >> U32) * orbits) >> U32)
-                turned = (random & U7) % U3
-                y, y_other = row + (mode + U1) % U3, other + (turned + U1) % U3
-                z, z_other = row + (mode + U2) % U3, other + (turned + U2) % U3
-                a, a_other = row + mode, other + turned
-                apart = value[a] != value[a_other] and value[y] != value[y_other] and value[z] != value[z_other]
-                if row != other and apart:
-                    extra = U4 * orbits
-                    value[extra] = value[a_other]
-                    value[extra + U1] = value[y_other] ^ value[y]
-                    value[extra + U2] = value[z]
-                    value[z_other] ^= value[z]
-                    value[a] ^= value[a_other]
-                    orbits += U1
-                    stuck, dirty = False, True
-                    break
+        exchanges = False
+        if exchange:
+            x ^= x << U13
+            x ^= x >> U7
+            x ^= x << U17
+            exchanges = (x * STAR) >> U56 < np.uint64(exchange)
+        if exchanges:
+            state = np.int64(orbits), np.int64(cubic), limit - rank, x
+            more, cubic_now, dirty, x = exchange_cubes(value, cubes, active.size, *state)
+            orbits, cubic = np.uint64(more), np.uint64(cubic_now)
+        if not dirty and rank + 3 <= limit and U4 * orbits < slots:
+            dirty, x = plus_symmetric(value, orbits, x)
+            orbits += np.uint64(dirty)
+        stuck = alive == U0 and not dirty
         if stuck:
             counters[STUCK] = 1
+            x = drawn  # so that another call ends alike
             break
         steps += alive == U0
         x ^= x << U13

@@ -75,6 +75,20 @@ def existing_catalog(path: Path | None) -> Catalog:
     return catalog
 
 
+class Group(StrEnum):
+    """What symmetric walks keep invariant."""
+
+    Z3 = "Z3"
+    Z3T = "Z3T"
+    Z3A = "Z3A"
+
+
+SymmetryOption = Annotated[
+    Group,
+    typer.Option(help="Symmetric walk: cyclic shift, with transpose, or with transpose across the other diagonal."),
+]
+
+
 class Device(StrEnum):
     """Where to compute."""
 

@@ -198,6 +198,8 @@ class _Shelf:
             "found_after_s": round(found.seconds, 3),
             "run": self.run.name,
         }
+        if self.query.method == "symmetric":
+            options["symmetry"] = self.query.symmetry
         if self.query.diagonal is not None:
             options["diagonal"] = self.query.diagonal
         return provenance(self.query.method, seed=self.query.seed, options=options, parents=self.parents)

@@ -15,8 +15,10 @@ from subcubic.options import (
     CatalogPath,
     Device,
     ExecutorOption,
+    Group,
     Json,
     RingOption,
+    SymmetryOption,
     at_least,
     ring_named,
     scheme_ring,
@@ -71,6 +73,7 @@ def search(
     diagonal: Annotated[
         str | None, typer.Option(help="Symmetric walk: vectors of its cubes at the start, for example 110,001.")
     ] = None,
+    symmetry: SymmetryOption = Group.Z3,
     device: Annotated[Device, typer.Option(help="Walks run on the CPU.")] = Device.AUTO,
     benchmark: Annotated[
         bool, typer.Option("--benchmark", help="Measure flips per second and times to target, or another executor.")
@@ -112,6 +115,7 @@ def search(
         "start": starts_of(start or [], opened, base_case, over),
         "walk": walk.value if walk else None,
         "diagonal": diagonal,
+        "symmetry": symmetry.value,
         "catalog": str(opened.path.absolute()),
     }
     return _execute(None, config, json_output)
@@ -202,6 +206,7 @@ def _execute(run: Run | None, config: dict[str, Any], as_json: bool) -> ExitCode
         "executor",
         "walk",
         "diagonal",
+        "symmetry",
     )
     query = Query(wanted, report_rungs=True, **{key: config[key] for key in keys if config.get(key) is not None})
     catalog = writable_catalog(Path(config["catalog"]))

@@ -164,7 +164,11 @@ def test_walked_products_of_size_6x6x6_lift(symmetric):
     inner = [event.scheme for event in find(query) if isinstance(event, events.Found)][-1]
     lifted = lift(inner, keep_bases=False, symmetric=symmetric)
     assert inner.rank == 23 and lifted is not None and lifted.is_ternary
-    walk = begin(kron(strassen(Ring.F2), inner) if symmetric else kron(strassen(), lifted), 1, symmetric=symmetric)
+    walk = begin(
+        kron(strassen(Ring.F2), inner) if symmetric else kron(strassen(), lifted),
+        1,
+        symmetry="Z3" if symmetric else None,
+    )
     advance(walk, 300_000, 0, Policy(1 << 40, 0, 1 << 40))
     scheme = lowest(walk) if symmetric else reduce_mod(lowest(walk), Ring.F2)
     found = lift(scheme, symmetric=symmetric)

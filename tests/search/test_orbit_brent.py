@@ -23,7 +23,7 @@ from tests.search.test_walk_symmetric import diagonals, invariant
 
 
 def walked(n: int, diagonal: tuple, seed: int, steps: int = 20_000, plus: int = 1_000) -> Scheme:
-    walk = begin(standard(n, diagonal), seed, symmetric=True)
+    walk = begin(standard(n, diagonal), seed, symmetry="Z3")
     advance(walk, steps, 0, Policy(plus, 2, 1))
     return lowest(walk)
 

@@ -68,7 +68,7 @@ def test_without_a_term_that_moves_a_walk_is_stuck():
 
 def test_a_symmetric_walk_has_no_terms_that_stand_still():
     with pytest.raises(ValueError, match="leave out free or symmetric"):
-        begin(classical(Format(2, 2, 2), Ring.F2), 1, symmetric=True, free=np.arange(3))
+        begin(classical(Format(2, 2, 2), Ring.F2), 1, symmetry="Z3", free=np.arange(3))
 
 
 @examples(30)

@@ -17,8 +17,9 @@ from search.campaign import run
 from search.config import Config
 from search.counters import ACTIVE, BEST, BEST_AT, FLIPS, RANK, STEPS, STUCK
 from search.events import Checkpoint, Done, Found
-from search.orbits import Symmetry, decompose, expand, parse_diagonal, portfolio, standard
+from search.orbits import decompose, expand, standard
 from search.policies import Policy
+from search.symmetry import Symmetry, parse_diagonal, portfolio
 from tests.fuzzing import examples
 
 POLICY = Policy(plus_interval=40, margin=2, restart=1)
@@ -70,7 +71,7 @@ def test_every_move_keeps_the_scheme_exact_and_the_table_true(start, seed, pause
     n, diagonal = start
     scheme = standard(n, diagonal)
     assert is_exact(scheme) and invariant(scheme)
-    walk = begin(scheme, seed, symmetric=True)
+    walk = begin(scheme, seed, symmetry="Z3")
     for _ in range(6):
         advance(walk, pause, 0, POLICY)
         for seen, counter in ((current(walk), RANK), (lowest(walk), BEST)):
@@ -82,7 +83,7 @@ def test_every_move_keeps_the_scheme_exact_and_the_table_true(start, seed, pause
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 6, 8])
 def test_long_walks_stay_exact_through_plus_and_reductions(n):
-    walk = begin(standard(n, ((0, 1), *((i,) for i in range(2, n)))), 3, symmetric=True)
+    walk = begin(standard(n, ((0, 1), *((i,) for i in range(2, n)))), 3, symmetry="Z3")
     ranks = set()
     for _ in range(20):
         advance(walk, 10_000, 0, Policy(300, 2, 1))
@@ -95,7 +96,7 @@ def test_long_walks_stay_exact_through_plus_and_reductions(n):
 @examples(20)
 @given(diagonals(), st.integers(0, 1 << 32), st.lists(st.integers(1, 700), max_size=6))
 def test_a_walk_cut_into_calls_is_the_same_walk(start, seed, cuts):
-    whole, parts = (begin(standard(*start), seed, symmetric=True) for _ in range(2))
+    whole, parts = (begin(standard(*start), seed, symmetry="Z3") for _ in range(2))
     advance(whole, sum(cuts) + 500, 0, POLICY)
     for steps in [*cuts, 500]:
         advance(parts, steps, 0, POLICY)
@@ -115,7 +116,7 @@ def test_best_known_ranks_are_reached(n, rank, seed):
 
 
 def test_a_walk_stops_at_its_target():
-    walk = begin(standard(2, ((0, 1),)), 1, symmetric=True)
+    walk = begin(standard(2, ((0, 1),)), 1, symmetry="Z3")
     advance(walk, 2_000_000, 7, Policy(1_000, 1, 1))
     assert walk.counters[RANK] == walk.counters[BEST] == lowest(walk).rank == 7
     assert walk.counters[STEPS] == walk.counters[BEST_AT] < 2_000_000
@@ -138,7 +139,7 @@ def test_steps_give_the_same_run_for_any_number_of_workers_and_resuming_continue
 
 
 def test_given_starts_are_extended_and_restarted_from():
-    walk = begin(standard(3, ((0, 1, 2),)), 4, symmetric=True)
+    walk = begin(standard(3, ((0, 1, 2),)), 4, symmetry="Z3")
     advance(walk, 1_000_000, 25, Policy(1_000, 2, 1))
     start = lowest(walk)
     assert start.rank == 25
@@ -186,12 +187,12 @@ def test_terms_that_cancel_and_orbits_of_equal_factors():
     )
     assert digest(expand(2, *decompose(doubled))) == digest(base)
     # Three times a cube is the cube over F2; a cube met twice is nothing.
-    walk = begin(base, 1, symmetric=True)
+    walk = begin(base, 1, symmetry="Z3")
     advance(walk, 0, 0, POLICY)
     base = current(walk)
     rank, rows = int(walk.counters[RANK]), walk.rows(int(walk.counters[RANK]), walk.sign)
     for factor, change in ((6, 1), (int(walk.sign[0]), -1)):
-        walk = begin(base, 1, symmetric=True)
+        walk = begin(base, 1, symmetry="Z3")
         walk.value[4 * rows : 4 * rows + 3] = factor
         walk.counters[RANK] += 3
         advance(walk, 0, 0, POLICY)
@@ -199,7 +200,7 @@ def test_terms_that_cancel_and_orbits_of_equal_factors():
 
 
 def test_a_walk_without_any_move_is_stuck():
-    walk = begin(classical(Format(1, 1, 1), Ring.F2), 1, symmetric=True)
+    walk = begin(classical(Format(1, 1, 1), Ring.F2), 1, symmetry="Z3")
     advance(walk, 1_000, 0, POLICY)
     assert walk.counters[STUCK] == 1 and walk.counters[STEPS] == 0
 
@@ -207,11 +208,11 @@ def test_a_walk_without_any_move_is_stuck():
 def test_starts_without_the_symmetry_are_refused():
     with pytest.raises(ValueError, match="is not invariant under the cyclic shift"):
         u, v, w = (factor.copy() for factor in strassen(Ring.F2).factors)
-        begin(Scheme(Format(2, 2, 2), Ring.F2, u[:, ::-1], v, w), 1, symmetric=True)
+        begin(Scheme(Format(2, 2, 2), Ring.F2, u[:, ::-1], v, w), 1, symmetry="Z3")
     with pytest.raises(ValueError, match="format 2x2x3 is not square"):
-        begin(classical(Format(2, 2, 3), Ring.F2), 1, symmetric=True)
+        begin(classical(Format(2, 2, 3), Ring.F2), 1, symmetry="Z3")
     with pytest.raises(ValueError, match="is not over F2"):
-        begin(strassen(), 1, symmetric=True)
+        begin(strassen(), 1, symmetry="Z3")
     with pytest.raises(ValueError, match="need ring F2, not ZT"):
         Config(Format(2, 2, 2), "ZT", 7, steps=1, symmetry=Symmetry(portfolio(2, 7)))
 
@@ -237,3 +238,37 @@ def test_the_portfolio_suits_the_target(n, target):
     assert found and all((len(diagonal) - target) % 3 == 0 for diagonal in found)
     assert all(sorted(i for part in diagonal for i in part) == list(range(n)) for diagonal in found)
     assert len(set(found)) == len(found)
+
+
+@examples(20)
+@given(diagonals(), st.integers(0, 1 << 70), st.integers(1, 300))
+def test_exchanges_of_orbits_and_cubes_keep_the_scheme_exact(start, seed, pause):
+    walk = begin(standard(*start), seed, symmetry="Z3")
+    policy = dataclasses.replace(POLICY, exchange=0.5)
+    for _ in range(6):
+        advance(walk, pause, 0, policy)
+        for seen, counter in ((current(walk), RANK), (lowest(walk), BEST)):
+            assert is_exact(seen) and invariant(seen) and seen.rank == walk.counters[counter]
+        assert set(walk.active[: walk.counters[ACTIVE]].tolist()) == equal_slots(walk)
+        assert walk.is_sound and not reducible(walk)
+        assert np.unique(walk.sign[walk.sign != 0]).size == np.count_nonzero(walk.sign)
+
+
+def test_exchanges_lead_to_ranks_that_flips_alone_do_not_meet():
+    # From one cube flips, reductions and plus transitions meet ranks of 1 modulo 3 only.
+    best = []
+    for exchange in (0.0, 0.25):
+        walk = begin(standard(3, ((0, 1, 2),)), 1, symmetry="Z3")
+        advance(walk, 3_000_000, 23, Policy(1_000, 2, 1, exchange=exchange))
+        best.append(walk.counters[BEST])
+    assert best == [25, 23]
+
+
+def test_a_walk_with_exchanges_cut_into_calls_is_the_same_walk():
+    policy = dataclasses.replace(POLICY, exchange=0.3)
+    whole, parts = (begin(standard(4, ((0, 1), (2,), (3,))), 5, symmetry="Z3") for _ in range(2))
+    advance(whole, 10_000, 0, policy)
+    for steps in (1, 39, 60, 400, 4_500, 5_000):
+        advance(parts, steps, 0, policy)
+    for name in ARRAYS:
+        assert name == "best" or np.array_equal(getattr(whole, name), getattr(parts, name)), name

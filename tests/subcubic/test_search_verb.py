@@ -73,6 +73,20 @@ def test_a_symmetric_search_depends_on_seed_and_diagonal_alone_and_resumes(cli):
     assert (on["rank"], on["steps"]) == (once["rank"], once["steps"]) and on["rank"] % 3 == 0
 
 
+def test_a_search_with_the_transpose_lifts_is_repeatable_and_resumes_with_its_symmetry(cli):
+    def search(*options):
+        return cli(
+            "search", "4x4x4", "--method", "symmetric", "--symmetry", "Z3A", "--seed", 2, "--json", *options
+        ).json
+
+    lifted = search("--target", 49, "--steps", 60_000_000)
+    assert (lifted["status"], lifted["rank"], lifted["ring"]) == ("found", 49, "Z")
+    half = search("--ring", "F2", "--target", 40, "--steps", 300_000)
+    resumed = cli("runs", "resume", half["run"], "--steps", 900_000, "--json").json
+    once = search("--ring", "F2", "--target", 40, "--steps", 900_000)
+    assert (resumed["rank"], resumed["steps"], resumed["id"]) == (once["rank"], once["steps"], once["id"])
+
+
 def test_a_symmetric_search_starts_from_a_symmetric_scheme_only(cli):
     first = cli("search", "3x3x3", "--ring", "F2", "--method", "symmetric", "--seed", 1, "--json").json
     again = cli("search", "3x3x3", "--ring", "F2", "--method", "symmetric", "--from", first["id"], "--json")
@@ -133,6 +147,9 @@ def test_a_search_can_start_from_a_stored_scheme(cli):
         (["3x3x3", "--method", "symmetric", "--diagonal", ""], 2, "'' is not a vector of 3 digits"),
         (["3x3x3", "--method", "symmetric", "--diagonal", "110,011"], 2, "index 2 in 2 of its terms"),
         (["3x3x3", "--diagonal", "110,001"], 2, "the method flips has no diagonal"),
+        (["4x4x4", "--symmetry", "Z3T"], 2, "the method flips keeps no symmetry"),
+        (["4x4x4", "--method", "symmetric", "--symmetry", "Z4"], 2, "'Z4' is not one of 'Z3', 'Z3T', 'Z3A'"),
+        (["3x3x3", "--method", "symmetric", "--symmetry", "Z3A", "--diagonal", "110,001"], 2, "read backwards"),
         (["2x2x2", "--seed", "-1"], 2, "--seed -1"),
         (["2x2x2", "--seed", str(1 << 64)], 2, "2^63"),
         (["2x2x2", "--from", "beef"], 1, "'beef'"),
