@@ -67,7 +67,7 @@ def test_without_a_term_that_moves_a_walk_is_stuck():
 
 
 def test_a_symmetric_walk_has_no_terms_that_stand_still():
-    with pytest.raises(ValueError, match="leave out free or symmetric"):
+    with pytest.raises(ValueError, match="leave out free or symmetry"):
         begin(classical(Format(2, 2, 2), Ring.F2), 1, symmetry="Z3", free=np.arange(3))
 
 
