@@ -109,7 +109,7 @@ def results_table(folder: Path) -> str:
     keys = ("id", "levels", "path", "dtype", "product_dtype", "M", "N", "K", "regime", "distribution", "operands")
     for document in load(folder):
         for row in document["rows"]:
-            timed = row.get("seconds") is not None and not _few_pairs(row)
+            timed = "kind" not in row and row.get("seconds") is not None and not _few_pairs(row)
             if timed and row.get("correct") is not False:
                 newest[document["device"], *(row.get(key) for key in keys)] = document["device"], row
     if not newest:

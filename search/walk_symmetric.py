@@ -34,7 +34,8 @@ def walk_symmetric(
         links: [2 * (S + H)] uint32. Successor and predecessor of every slot and bucket head.
         active: [S] uint32. Slots that have an equal one beside them, in the first ``counters[ACTIVE]`` places.
         place: [S] uint32. Place of every slot in ``active``.
-        best: [S] uint64. The orbits of the latest scheme of rank ``counters[BEST]``.
+        best: [S] uint64. The orbits of the scheme of rank ``counters[BEST]`` at the latest plus or, before one, of the
+            first.
         best_cubes: [K] uint64. Its cubes, zeros after them.
         counters: [8] int64. Ranks count products; a negative ``ACTIVE`` asks for the table to be built.
         rng: [1] uint64. Non-zero state of a xorshift generator.
@@ -141,6 +142,10 @@ def walk_symmetric(
         if rank < counters[BEST]:
             counters[BEST] = rank
             counters[BEST_AT] = counters[STEPS] + steps
+            for part in range(U4 * orbits):
+                best[part] = value[part]
+            for part in range(cubes.size):
+                best_cubes[part] = cubes[part]
 
         until = min(budget, steps + plus_left) if rank > target else steps
         begun = steps
@@ -237,13 +242,13 @@ def walk_symmetric(
         if dirty:
             continue
 
+        if steps >= budget or rank <= target:
+            break
         if rank == counters[BEST]:
             for part in range(U4 * orbits):
                 best[part] = value[part]
             for part in range(cubes.size):
                 best_cubes[part] = cubes[part]
-        if steps >= budget or rank <= target:
-            break
         # Where no flip is left a plus may exceed the margin, else the walk has ended.
         drawn = x
         limit = counters[BEST] + 3 * margin + (0 if alive > U0 else 6)

@@ -49,7 +49,8 @@ def walk_z3t(
         links: [2 * (S + H)] uint32. Successor and predecessor of every slot and bucket head.
         active: [S] uint32. Slots that have an equal one beside them, in the first ``counters[ACTIVE]`` places.
         place: [S] uint32. Place of every slot in ``active``.
-        best: [S] uint64. The rows of the latest scheme of rank ``counters[BEST]``.
+        best: [S] uint64. The rows of the scheme of rank ``counters[BEST]`` at the latest plus or, before one, of the
+            first.
         best_cubes: [K] uint64. Its cubes, zeros after them.
         counters: [8] int64. Ranks count products; a negative ``ACTIVE`` asks for the table to be built.
         rng: [1] uint64. Non-zero state of a xorshift generator.
@@ -82,6 +83,10 @@ def walk_z3t(
         if rank < counters[BEST]:
             counters[BEST] = rank
             counters[BEST_AT] = counters[STEPS] + steps
+            for part in range(4 * rows):
+                best[part] = value[part]
+            for part in range(cubes.size):
+                best_cubes[part] = cubes[part]
 
         # Exchanges come at fixed steps, so that it does not matter how a walk is cut into calls.
         pause = EXCHANGE - (counters[STEPS] + steps) % EXCHANGE
@@ -208,11 +213,6 @@ def walk_z3t(
         if dirty:
             continue
 
-        if rank == counters[BEST]:
-            for part in range(4 * rows):
-                best[part] = value[part]
-            for part in range(cubes.size):
-                best_cubes[part] = cubes[part]
         if (counters[STEPS] + steps) % EXCHANGE == 0 and steps > begun and rank > target:
             for _trial in range(4):
                 if not dirty:
@@ -223,6 +223,11 @@ def walk_z3t(
             break
         if plus_left > 0 and alive > U0:
             continue
+        if rank == counters[BEST]:
+            for part in range(4 * rows):
+                best[part] = value[part]
+            for part in range(cubes.size):
+                best_cubes[part] = cubes[part]
         # Where no flip is left a plus may exceed the margin, else the walk has ended.
         drawn = x
         limit = counters[BEST] + 6 * margin + (0 if alive > U0 else 12)

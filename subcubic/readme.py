@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import sys
+from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any
 
+from catalog.provenance import Provenance
+from catalog.scheme import Format, Ring
+from catalog.store import Catalog
+from subcubic.starter import shipped
 from subcubic.version import ROOT
 
 
@@ -13,7 +18,8 @@ def render(readme: str, results: Path) -> str:
     """The README's text with every table between ``<!-- NAME -->`` and ``<!-- /NAME -->`` made anew."""
     from evaluate.report import results_table
 
-    for name, table in (("results", results_table(results)), ("search", search_table(results))):
+    tables = {"results": results_table(results), "search": search_table(results), "ranks": ranks_table(shipped())}
+    for name, table in tables.items():
         before, mark, rest = readme.partition(f"<!-- {name} -->\n")
         _, end, after = rest.partition(f"<!-- /{name} -->")
         if not (mark and end):
@@ -36,6 +42,33 @@ def search_table(results: Path) -> str:
         cells = (row["kind"], row["engine"], row["format"], row["ring"], row.get("rank", "-"), result(row))
         lines.append([str(cell).replace("_", " ") for cell in cells] + [device])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def ranks_table(folder: Path) -> str:
+    """The least rank of every base case with sizes 2..5 in a catalog, the best known one, and how it was found."""
+    from catalog.bounds import best_known
+
+    shelf = Catalog(folder)
+    rows = shelf.rows()
+    lines = [["format", "over F2", "ternary", "over Z"], ["---"] * 4]
+    for sizes in combinations_with_replacement((2, 3, 4, 5), 3):
+        format = Format(*sizes)
+        cells = [str(format)]
+        for ring, ternary in ((Ring.F2, False), (Ring.Z, True), (Ring.Z, False)):
+            # What holds over Z holds over F2.
+            suitable = [row for row in rows if row.format.sorted == format and row.ring in (ring, Ring.Z)]
+            suitable = [row for row in suitable if row.ternary or not ternary]
+            best = min(suitable, key=lambda row: (row.rank, row.ring is not ring, row.id), default=None)
+            known = best_known(format, ring, ternary=ternary)
+            cells.append("-" if best is None else _cell(shelf.get(best.id).provenance, best.rank, known))
+        lines.append(cells)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _cell(made: Provenance, rank: int, known: int | None) -> str:
+    after = made.options.get("found_after_s")
+    how = made.method if after is None else f"{made.method}, seed {made.seed}, {after:.3g} s"
+    return f"**{rank}** ({how})" if known is None or rank <= known else f"{rank}, known {known} ({how})"
 
 
 def search_rows(results: Path) -> list[tuple[str, dict[str, Any]]]:

@@ -78,7 +78,7 @@ def _carry_out(
     outcome, shelf = Outcome(), _Shelf(query, catalog, run, parents)
     # A resumed search may find nothing new; what it had found before is its result all the same.
     earlier = run.status()
-    shelf.best = earlier.get("rank")
+    shelf.best, stored = earlier.get("rank"), earlier.get("id") is not None
     run.clear_stop()
     run.write_status(status="running", rank=shelf.best, id=earlier.get("id"))
     logged = 0.0
@@ -87,7 +87,10 @@ def _carry_out(
         try:
             for event in events:
                 if isinstance(event, Found):
-                    shelf.offer(event)
+                    # A resumed search first says where it stands, which the run has stored already.
+                    if not (stored and shelf.best is not None and event.rank >= shelf.best):
+                        shelf.offer(event)
+                    stored = False
                 elif isinstance(event, Progress):
                     shelf.settle(event.seconds)
                     display.update(event, shelf.best)
