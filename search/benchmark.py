@@ -133,8 +133,7 @@ def lowest_rank(query: Query, should_stop: Callable[[], bool] = lambda: False) -
             rank, at, steps = event.rank, event.seconds, event.steps
     return {
         "kind": "lowest",
-        "engine": "flips numba",
-        "method": query.method,
+        "engine": f"{query.method} numba",
         "ring": query.ring,
         "format": str(query.format),
         "rank": rank,

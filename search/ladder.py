@@ -101,7 +101,7 @@ def build(
     own = _hand_out(ladder, starts)
     ladder[-1].starts = own if symmetry is not None else ()
     for level, rung in enumerate(ladder):
-        first = own if rung is ladder[-1] else []
+        first = _in_turn(own) if rung is ladder[-1] else []
         for index in range(len(rung.owed)):
             scheme = first[index % len(first)] if first else rung.standard(index)
             rung.kind[index], rung.begun_at[index] = OWN if first else STANDARD, scheme.rank
@@ -168,19 +168,20 @@ def merge(ladder: list[Rung], seed: int, block: int, worth: Worth) -> list[Schem
             forget(rung.by_policy)
             forget(rung.by_kind)
         ways = {} if rung.symmetry else ways_to(rung.format, ranks)
-        extended = ways[EXTENDED][0][0] if EXTENDED in ways else rung.format.volume
         for index, walk in enumerate(rung.walks):
             best, idle = walk.lowest_rank, int(walk.counters[STEPS] - walk.counters[BEST_AT])
             # Medium formats are often reached from the standard algorithm as soon; every other walk stays with it.
             alone = index % 2 == 0 and rung.format.volume <= LARGE_VOLUME
-            behind = extended < best and idle >= block and not alone
+            # A scheme from elsewhere, a projection for one, gets its time though an extension has fewer products.
+            behind = EXTENDED in ways and ways[EXTENDED][0][0] < best and idle >= block
+            behind = behind and not alone and rung.kind[index] != OWN
             done = rung is not ladder[-1] and walk.rank <= rung.floor
             patience = rung.policy(index).restart
             if walk.standing and not (behind or done or index in barred):
                 if idle >= patience // _RELEASE or walk.counters[STUCK]:
                     rung.release(index)
             elif behind or done or idle >= patience or walk.counters[STUCK]:
-                if not behind:
+                if not behind and walk.counters[STEPS]:
                     # A walk has done well if it reached the lowest rank by itself.
                     failed = int(index in barred or not best <= min(rung.rank, int(rung.begun_at[index]) - 1))
                     rung.by_policy[rung.setting[index], failed] += 1
@@ -188,6 +189,14 @@ def merge(ladder: list[Rung], seed: int, block: int, worth: Worth) -> list[Schem
                 restart(ladder, level, index, ways, behind, seed)
         ranks[rung.format.sorted] = rung.rank
     return fresh
+
+
+def _in_turn(schemes: list[Scheme]) -> list[Scheme]:
+    """Schemes of least rank and the others by turns: those nearest to the goal, and those that lie elsewhere."""
+    ordered = sorted(schemes, key=lambda scheme: scheme.rank)
+    least = [scheme for scheme in ordered if scheme.rank == ordered[0].rank]
+    others = ordered[len(least) :] or least
+    return [group[turn % len(group)] for turn in range(max(len(least), len(others))) for group in (least, others)]
 
 
 def _hand_out(ladder: list[Rung], starts: Sequence[Scheme]) -> list[Scheme]:

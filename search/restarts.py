@@ -66,11 +66,12 @@ def restart(
     rung.restarts[index] += 1
     number = int(rung.restarts[index])
     rng = np.random.default_rng([seed % (1 << 64), level, index, number])
-    kinds = [OWN, *ways]
+    # A lower rung that has its best known rank needs other descents to it, not more of the ones it has.
+    kinds = [*ways] if level < len(ladder) - 1 and rung.rank <= rung.floor else [OWN, *ways]
     if not ways or rung.format.volume <= LARGE_VOLUME:
         kinds.append(STANDARD)
     if rung.format.volume > LARGE_VOLUME:
-        kinds += [NEIGHBOURHOOD, SEAM] if ways else [NEIGHBOURHOOD]
+        kinds += [NEIGHBOURHOOD] * (OWN in kinds) + [SEAM] * bool(ways)
     free = None
     line = len(rung.walks) * number + index + 1
     kind = EXTENDED if behind else kinds[choose(rung.by_kind[kinds], rng)]

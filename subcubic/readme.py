@@ -79,7 +79,7 @@ def search_rows(results: Path) -> list[tuple[str, dict[str, Any]]]:
     for document in load(results):
         for row in document["rows"]:
             if "kind" in row:
-                key = (row["kind"], row["engine"], row["format"], row["ring"], row.get("rank"))
+                key = (row["kind"], row["engine"], row["format"], row["ring"], row.get("target", row.get("rank")))
                 newest[key] = document["device"], row
     order = ("rate", "time_to_target", "lowest", "lift", "executor")
     return sorted(newest.values(), key=lambda item: order.index(item[1]["kind"]))

@@ -27,7 +27,10 @@ def version() -> str:
 
 @functools.cache
 def commit() -> str:
-    """The commit of this checkout with ``-dirty`` when files differ, else $SUBCUBIC_COMMIT, else ``"unknown"``."""
+    """$SUBCUBIC_COMMIT, else the commit of this checkout with ``-dirty`` when files differ, else ``"unknown"``."""
+    named = os.environ.get("SUBCUBIC_COMMIT")
+    if named:
+        return named
     try:
         described = subprocess.run(
             ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"],
@@ -41,4 +44,4 @@ def commit() -> str:
     # A checkout inside some other repository must not borrow that repository's commit.
     if described is not None and described.returncode == 0 and (ROOT / ".git").exists():
         return described.stdout.strip()
-    return os.environ.get("SUBCUBIC_COMMIT") or "unknown"
+    return "unknown"

@@ -193,6 +193,43 @@ def test_choices_follow_what_has_worked():
     assert tally.tolist() == [[0, 20], [20, 0], [0, 0]]
 
 
-def test_fixed_settings_leave_one_policy():
-    assert ladder_of((3, 3, 3))[0].policies == [Policy(1_000, 1, 1)]
-    assert len(ladder_of((3, 3, 3), given={"margin": 2})[0].policies) > 1
+def test_fixed_settings_leave_what_is_not_fixed_to_choose():
+    fixed = {(policy.plus_interval, policy.margin, policy.restart) for policy in ladder_of((3, 3, 3))[0].policies}
+    assert fixed == {(1_000, 1, 1)}
+    assert len(ladder_of((3, 3, 3), given={"margin": 2})[0].policies) > 2
+
+
+def test_a_walk_that_has_not_moved_tells_nothing():
+    ladder = ladder_of((3, 3, 4))
+    low = ladder[0]
+    low.add(grow(strassen(Ring.F2), low.format), 9)
+    before = low.by_kind.copy()
+    for _ in range(3):
+        merge(ladder, 7, 10**9, anything)
+    assert not low.by_policy.any() and np.array_equal(low.by_kind, before)
+
+
+def test_walks_begin_at_the_best_given_scheme_and_at_others_by_turns():
+    near, far = grow(strassen(Ring.F2), Format(3, 3, 4)), classical(Format(3, 3, 4), Ring.F2)
+    ladder = ladder_of((3, 3, 4), starts=[far, far, near])
+    assert [int(walk.counters[RANK]) for walk in ladder[-1].walks] == [35, 36, 35, 36]
+
+
+def test_a_given_start_has_its_time_before_an_extension_takes_its_place():
+    far = classical(Format(4, 4, 5), Ring.F2)
+    ladder = ladder_of((4, 4, 5), given={**OFTEN, "restart": 10**9}, starts=[far])
+    for rung in ladder[:-1]:
+        rung.add(grow(strassen(Ring.F2), rung.format), 9)
+    walk_all(ladder[-1:], 10)
+    for _ in range(2):
+        merge(ladder, 7, 1, anything)
+    assert not ladder[-1].restarts.any()
+
+
+def test_lower_rungs_with_their_best_rank_descend_anew():
+    ladder = ladder_of((3, 3, 4))
+    low = ladder[0]
+    for _ in range(40):
+        walk_all(ladder, 50_000)
+        merge(ladder, 7, 10**9, anything)
+    assert low.rank == 20 and len(low.pool) > 1 and OWN not in low.kind
