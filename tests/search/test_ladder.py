@@ -12,7 +12,7 @@ from catalog.verify import is_exact
 from search.blocks import advance
 from search.counters import BEST, RANK
 from search.ladder import build, formats_below, grow, merge, owe
-from search.policies import Policy, choose, forget, portfolio
+from search.policies import choose, forget, portfolio
 from search.restarts import mergers, ways_to
 from search.rungs import EXTENDED, MERGED, OWN, Goal, Rung
 from tests.fuzzing import examples
