@@ -66,8 +66,7 @@ def test_a_run_whose_options_name_no_walkers_and_no_executor_goes_on(cli, home):
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_checkpoint_of_an_earlier_version_is_refused_in_a_sentence(cli, version):
     run = Run.find(cli(*SMALL, "--steps", 100_000, "--json").json["run"])
-    # They knew neither terms that stand still nor kinds of starts, and the first no symmetry: no matter, the number says
-    # it all.
+    # They knew neither terms that stand still nor kinds of starts, and the first no symmetry; the number says it all.
     state = {name: array for name, array in run.checkpoint().items() if not name.endswith(("/fixed", "/kind"))}
     if version == 1:
         del state["symmetry"]

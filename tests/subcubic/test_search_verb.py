@@ -59,14 +59,14 @@ def test_the_symmetric_walk_serves_every_ring_that_it_lifts_to(cli, ring, format
     assert is_exact(scheme) and (scheme.is_ternary or ring not in ("ZT",))
 
 
-def test_a_symmetric_search_depends_on_seed_and_diagonal_alone_and_resumes(cli):
+def test_a_symmetric_search_depends_on_seed_and_diagonal_alone_and_resumes(cli, home):
     def search(*options):
         return cli("search", "4x4x4", "--ring", "F2", "--method", "symmetric", "--seed", 3, "--json", *options).json
 
     whole = [search("--target", 46, "--steps", 2_000_000, "--workers", w) for w in (1, 2)]
     assert len({(run["rank"], run["id"], run["steps"]) for run in whole}) == 1
-    # Three cubes: the rank stays a multiple of three.
-    diagonal = ("--diagonal", "1100,0010,0001", "--target", 46)
+    # Three cubes: the rank stays a multiple of three. A catalog with better schemes would not take them.
+    diagonal = ("--diagonal", "1100,0010,0001", "--target", 46, "--catalog", home / "three")
     half = search(*diagonal, "--steps", 300_000)
     on = cli("runs", "resume", half["run"], "--steps", 900_000, "--json").json
     once = search(*diagonal, "--steps", 900_000)
