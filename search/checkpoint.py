@@ -51,8 +51,13 @@ def restore(state: State, rungs: list[Rung], totals: Totals, ring: Ring, seed: i
         ValueError: the state is of another search or lacks something.
     """
     try:
+        version = int(state["version"])
+        if version != VERSION:
+            raise ValueError(
+                f"the checkpoint is of version {version} and this version of subcubic reads version {VERSION}; start "
+                "the search anew"
+            )
         wanted = {
-            "version": VERSION,
             "characteristic": ring.modulus,
             "seed": seed,
             "symmetry": _symmetry(rungs),

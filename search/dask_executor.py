@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import astuple, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,6 +63,11 @@ def unpack(parcel: Parcel) -> Walk:
         arrays[name] = np.zeros(length, kept.dtype)
         arrays[name][: len(kept)] = kept
     return Walk(Format(*parcel.format), Ring(parcel.ring), **arrays, symmetry=parcel.symmetry)
+
+
+def facts(policy: Policy) -> tuple[Any, ...]:
+    """All that a block needs of a policy, for ``Policy(*facts)``; what comes after a block is the campaign's affair."""
+    return astuple(replace(policy, then=None))
 
 
 def block(sources: str, parcel: Parcel, steps: int, target: int, policy: tuple[Any, ...]) -> Parcel:
@@ -159,8 +165,7 @@ class Dask:
             done: Future[Walk] = Future()
             done.set_result(walk)
             return done
-        facts = (policy.plus_interval, policy.margin, policy.restart, policy.split, policy.reduce)
-        arguments = (state_of_sources(), pack(walk), steps, target, facts)
+        arguments = (state_of_sources(), pack(walk), steps, target, facts(policy))
 
         def send() -> Any:
             self._require_scheduler()

@@ -17,13 +17,17 @@ _FORGET = 2
 class Policy:
     """How a walk moves.
 
+    Walks on orbits know neither splits nor full reductions and pass ``split`` and ``reduce`` over; those on orbits of
+    the shift with transpose exchange at fixed steps of their own (see ``search.walk_z3t``) and pass ``exchange`` over
+    as well. Walks on single products pass ``exchange`` over.
+
     Attributes:
         plus_interval: mean number of steps between plus transitions (M).
         margin: a plus needs a rank below the lowest one so far plus this margin.
         restart: steps without a new lowest rank after which a campaign starts the walk anew (R).
         split: share of plus transitions that are splits instead (see ``search.rare_f2``).
         reduce: whether full reductions are looked for before each plus.
-        exchange: share of plus transitions that exchange orbits and cubes instead, on orbits of the cyclic shift.
+        exchange: share of plus transitions that exchange orbits and cubes instead, on orbits of the cyclic shift alone.
         then: how the walk goes on from the lowest scheme that it has met, before it starts anew; None when it does not.
     """
 

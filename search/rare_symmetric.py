@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from search.compiled import kernel
-from search.reduce_z3t import toggle_cube
+from search.cubes import find_cube, toggle_cube
 from search.unsigned import STAR, U0, U1, U2, U3, U4, U7, U13, U17, U32
 
 
@@ -55,15 +55,6 @@ def plus_symmetric(value, orbits, x):
 
 
 @kernel
-def find_cube(cubes, cubic, factor):
-    """Whether a cube is there."""
-    for found in range(cubic):
-        if cubes[found] == factor:
-            return True
-    return False
-
-
-@kernel
 def exchange_cubes(value, cubes, slots, rows, cubic, room, x):
     """Exchange an orbit u(x)v(x)(u + v) for cubes, else cubes for such an orbit.
 
@@ -96,7 +87,7 @@ def exchange_cubes(value, cubes, slots, rows, cubic, room, x):
         if value[row] ^ value[row + 1] == value[row + 2]:
             shared = 0
             for place in range(3):
-                shared += find_cube(cubes, cubic, value[row + place])
+                shared += find_cube(cubes, cubic, value[row + place]) >= 0
             if shared:
                 neutral = row
                 break
@@ -120,7 +111,7 @@ def exchange_cubes(value, cubes, slots, rows, cubic, room, x):
         v = cubes[np.int64((random >> np.uint64(8)) % np.uint64(cubic))]
     else:
         v = value[4 * np.int64(((random >> U32) * np.uint64(rows)) >> U32)]
-    shared = 1 + find_cube(cubes, cubic, v) + find_cube(cubes, cubic, u ^ v)
+    shared = 1 + (find_cube(cubes, cubic, v) >= 0) + (find_cube(cubes, cubic, u ^ v) >= 0)
     # Three products of the orbit, and each of the three cubes is added or cancelled.
     if u == v or v == U0 or 6 - 2 * shared > room:
         return rows, cubic, False, x

@@ -8,12 +8,24 @@ from __future__ import annotations
 import numpy as np
 
 from search.compiled import kernel
+from search.cubes import toggle_cube
 from search.unsigned import HASH, NONE, U0, U1, U64
 
 
 @kernel
 def drop_row(value, row, rows):
-    """Let the last row take the place of another one; the rows that are left."""
+    """Let the last row take the place of another one.
+
+    The transpose of the row that goes still names it: drop that as well (``drop_rows``), or make it its own before.
+
+    Args:
+        value: [S + H] uint64. Factors and pairs of rows, as in ``search.walk_z3t``; changes in place.
+        row: first slot of the row that goes, a multiple of 4 below ``4 * rows``.
+        rows: rows in use, at least one.
+
+    Returns:
+        The rows that are left, one less.
+    """
     last = 4 * (rows - 1)
     if row != last:
         for part in range(4):
@@ -25,26 +37,34 @@ def drop_row(value, row, rows):
 
 @kernel
 def drop_rows(value, row, other, rows):
-    """Remove two rows, or one that is named twice; the rows that are left."""
+    """Remove an orbit: a row and its transpose, or one row that is its own.
+
+    Args:
+        value: [S + H] uint64. See ``drop_row``.
+        row: first slot of the one row.
+        other: first slot of its transpose, the same for an orbit of three.
+        rows: rows in use.
+
+    Returns:
+        The rows that are left, two less or one.
+    """
     rows = drop_row(value, max(row, other), rows)
     return drop_row(value, min(row, other), rows) if row != other else rows
 
 
 @kernel
-def toggle_cube(cubes, cubic, factor):
-    """Add a cube, or remove it where it is there already, as two are nothing; the cubes that are left."""
-    for found in range(cubic):
-        if cubes[found] == factor:
-            cubes[found] = cubes[cubic - 1]
-            cubes[cubic - 1] = U0
-            return cubic - 1
-    cubes[cubic] = factor
-    return cubic + 1
-
-
-@kernel
 def collapse(value, row, middle, rows):
-    """Turn the orbit of six of a(x)b(x)a^T, with b in place ``middle``, into that of a(x)(b + b^T)(x)a^T; rows left."""
+    """Turn the orbit of six of a(x)b(x)a^T into that of three of a(x)(b + b^T)(x)a^T, zero where b = b^T.
+
+    Args:
+        value: [S + H] uint64. See ``drop_row``.
+        row: first slot of either row of the orbit; its transpose is another row.
+        middle: place of b in it, 0 to 2; the next factor in cyclic order is the transpose of the one before b.
+        rows: rows in use.
+
+    Returns:
+        The rows that are left, one less.
+    """
     pair = np.int64(value[row + 3])
     first, last = value[row + (middle + 2) % 3], value[row + (middle + 1) % 3]
     value[row + 1] = value[row + middle] ^ value[pair + 2 - middle]
@@ -61,6 +81,15 @@ def merge_rows(value, row, third, other, third_other, rows):
 
     aba and bab, of three each, would be the cubes of a, b and a + b. That is left out: it takes the diagonal that a
     walk starts from back to the standard algorithm at once.
+
+    Args:
+        value: [S + H] uint64. See ``drop_row``.
+        row: first slot of a row of the one orbit.
+        third: the place in it, 0 to 2, whose factor may differ.
+        other: first slot of a row of another orbit, neither ``row`` nor its transpose. The factors ahead of and behind
+            ``third_other`` in it equal those ahead of and behind ``third`` in the first.
+        third_other: the place in it whose factor may differ.
+        rows: rows in use.
 
     Returns:
         The rows that are left, as many as before where there is nothing to be done.

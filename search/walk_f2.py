@@ -209,6 +209,7 @@ def walk_f2(value, links, active, place, best, counters, rng, budget, target, pl
                 dirty = True
                 continue
         # Plus or split. Where no flip is left the rank may exceed the margin, else the walk has ended.
+        drawn = x
         limit = counters[BEST] + margin + (0 if alive > U0 else 2)
         stuck = alive == U0
         if np.int64(rank) < limit and U4 * rank < slots:
@@ -224,6 +225,7 @@ def walk_f2(value, links, active, place, best, counters, rng, budget, target, pl
             rank = more
         if stuck:
             counters[STUCK] = 1
+            x = drawn  # so that another call ends alike
             break
         steps += alive == U0
         x ^= x << U13

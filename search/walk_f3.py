@@ -254,6 +254,7 @@ def walk_f3(
                 dirty = True
                 continue
         # Plus or split. Where no flip is left the rank may exceed the margin, else the walk has ended.
+        drawn = x
         limit = counters[BEST] + margin + (0 if alive > U0 else 2)
         stuck = alive == U0
         if np.int64(rank) < limit and U4 * rank < slots:
@@ -269,6 +270,7 @@ def walk_f3(
             rank = more
         if stuck:
             counters[STUCK] = 1
+            x = drawn  # so that another call ends alike
             break
         steps += alive == U0
         x ^= x << U13

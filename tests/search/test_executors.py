@@ -1,6 +1,7 @@
 """Executors: names, missing packages, what travels, and how much memory a walk takes."""
 
 import sys
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ from catalog.scheme import Format, Ring
 from search import executors
 from search.blocks import ARRAYS, advance, begin
 from search.campaign import run
+from search.compiled import state_of_sources
 from search.config import Config
-from search.dask_executor import pack, unpack
+from search.dask_executor import block, facts, pack, unpack
 from search.events import Found, Notice
 from search.policies import Policy
 
@@ -78,20 +80,52 @@ def test_trouble_is_told_once():
 POLICY = Policy(1_000, 2, 10**6)
 
 
-@pytest.mark.parametrize("ring", [Ring.F2, Ring.Z])
-@pytest.mark.parametrize("sizes", [(1, 1, 1), (2, 3, 4), (5, 5, 5)])
-def test_a_parcel_holds_the_whole_walk(ring, sizes):
-    walk = begin(classical(Format(*sizes), ring), 7)
+@pytest.mark.parametrize(
+    ("ring", "symmetry", "sizes"),
+    [
+        *((ring, None, sizes) for ring in (Ring.F2, Ring.F3, Ring.Z) for sizes in ((1, 1, 1), (2, 3, 4), (5, 5, 5))),
+        *((Ring.F2, symmetry, (n, n, n)) for symmetry in ("Z3", "Z3T", "Z3A") for n in (2, 5)),
+    ],
+)
+def test_a_parcel_holds_the_whole_walk(ring, symmetry, sizes):
+    walk = begin(classical(Format(*sizes), ring), 7, symmetry=symmetry)
     for steps in (0, 1, 30_000):
         advance(walk, steps, 0, POLICY)
         copy = unpack(pack(walk))
-        assert (copy.format, copy.ring) == (walk.format, walk.ring)
+        assert (copy.format, copy.ring, copy.symmetry) == (walk.format, walk.ring, symmetry)
         for name in ARRAYS:
             one, other = getattr(walk, name), getattr(copy, name)
             assert one.dtype == other.dtype and np.array_equal(one, other) and not np.shares_memory(one, other)
     advance(copy, 20_000, 0, POLICY)
     advance(walk, 20_000, 0, POLICY)
     assert all(np.array_equal(getattr(walk, name), getattr(copy, name)) for name in ARRAYS)
+
+
+def test_a_block_is_told_the_whole_policy():
+    policy = Policy(700, 3, 10**6, split=0.25, reduce=False, exchange=0.5, then=Policy(1, 1, 1))
+    plain = Policy(1_000, 2, 10**5)
+    for field in fields(Policy):
+        assert getattr(policy, field.name) != getattr(plain, field.name), f"{field.name} says nothing here"
+    assert Policy(*facts(policy)) == replace(policy, then=None)
+
+
+@pytest.mark.parametrize(
+    ("ring", "symmetry", "change"),
+    [
+        (Ring.F2, "Z3", {"exchange": 0.5}),
+        (Ring.F2, None, {"split": 0.5}),
+        (Ring.F3, None, {"split": 0.5}),
+        (Ring.Z, None, {"reduce": False}),
+    ],
+)
+def test_a_block_elsewhere_moves_as_the_policy_says(ring, symmetry, change):
+    here, plain = (begin(classical(Format(4, 4, 4), ring), 7, symmetry=symmetry) for _ in range(2))
+    policy = replace(POLICY, plus_interval=300, **change)
+    there = unpack(block(state_of_sources(), pack(here), 60_000, 0, facts(policy)))
+    advance(here, 60_000, 0, policy)
+    advance(plain, 60_000, 0, replace(POLICY, plus_interval=300))
+    assert all(np.array_equal(getattr(here, name), getattr(there, name)) for name in ARRAYS)
+    assert not np.array_equal(here.rng, plain.rng) or not np.array_equal(here.value, plain.value)
 
 
 @pytest.mark.parametrize("ring", [Ring.F2, Ring.Z])

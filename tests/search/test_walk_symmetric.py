@@ -101,7 +101,7 @@ def test_a_walk_cut_into_calls_is_the_same_walk(start, seed, cuts):
     for steps in [*cuts, 500]:
         advance(parts, steps, 0, POLICY)
     for name in ARRAYS:
-        assert name == "best" or np.array_equal(getattr(whole, name), getattr(parts, name)), name
+        assert np.array_equal(getattr(whole, name), getattr(parts, name)), name
 
 
 @pytest.mark.parametrize(("n", "rank"), [(2, 7), (3, 23)])
@@ -271,4 +271,4 @@ def test_a_walk_with_exchanges_cut_into_calls_is_the_same_walk():
     for steps in (1, 39, 60, 400, 4_500, 5_000):
         advance(parts, steps, 0, policy)
     for name in ARRAYS:
-        assert name == "best" or np.array_equal(getattr(whole, name), getattr(parts, name)), name
+        assert np.array_equal(getattr(whole, name), getattr(parts, name)), name

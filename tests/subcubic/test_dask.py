@@ -14,13 +14,19 @@ import numpy as np
 import pytest
 
 from catalog.canonical import digest
-from catalog.scheme import Format
+from catalog.known import classical
+from catalog.scheme import Format, Ring
 from catalog.store import Catalog
 from search import campaign, config, dask_executor
 from search.benchmark import executor_rates
+from search.blocks import ARRAYS, advance, begin
 from search.campaign import run
 from search.config import Config
+from search.counters import STEPS
 from search.events import Checkpoint, Done, Found, Notice, Progress
+from search.executors import opened
+from search.policies import Policy
+from search.symmetry import symmetry_for
 from tests.subcubic.dask_cluster import Cluster, kill
 
 pytest.importorskip("distributed", reason="Dask is not installed; install the extra dask")
@@ -76,6 +82,29 @@ def test_a_search_moves_to_a_cluster_and_ternary_walks_too(full):
     whole = list(run(config))
     part = list(run(replace(config, steps=2_000_001)))
     rest = list(run(replace(config, executor=f"dask={full.address}"), resume=last_state(part)))
+    assert differences(last_state(rest), last_state(whole)) == []
+
+
+@pytest.mark.parametrize(
+    ("ring", "symmetry", "change"),
+    [(Ring.F2, "Z3", {"exchange": 0.5}), (Ring.F2, "Z3A", {}), (Ring.F3, None, {"split": 0.5, "reduce": False})],
+)
+def test_a_block_on_a_worker_moves_as_the_policy_says(full, ring, symmetry, change):
+    policy, steps = Policy(1_000, 2, 10**6, **change), 2 * dask_executor._SHORT_STEPS  # travels
+    here, sent = (begin(classical(Format(4, 4, 4), ring), 3, symmetry=symmetry) for _ in range(2))
+    with opened(f"dask={full.address}", 2) as cluster:
+        there = cluster.submit(sent, steps, 0, policy).result(60)
+    advance(here, steps, 0, policy)
+    assert sent.counters[STEPS] == 0 and there.counters[STEPS] == steps
+    assert all(np.array_equal(getattr(here, name), getattr(there, name)) for name in ARRAYS)
+
+
+def test_a_symmetric_search_with_exchanges_moves_to_a_cluster(full):
+    format = Format(5, 5, 5)
+    config = Config(format, "F2", 93, steps=4_000_000, seed=2, walkers=4, symmetry=symmetry_for(format, 93, None))
+    whole = list(run(config))
+    rest = list(run(replace(config, executor=f"dask={full.address}")))
+    assert outcome(rest) == outcome(whole)
     assert differences(last_state(rest), last_state(whole)) == []
 
 

@@ -1,5 +1,6 @@
 """``search --executor``, ``--walkers``, and what a search stores on its way."""
 
+import json
 import sys
 
 import pytest
@@ -54,12 +55,28 @@ def test_walkers_are_part_of_the_search_and_kept_for_its_resumption(cli):
     assert "unknown executor 'x'" in cli("runs", "resume", part["run"], "--executor", "x").err
 
 
-def test_a_run_of_an_earlier_version_goes_on(cli, home):
+def test_a_run_whose_options_name_no_walkers_and_no_executor_goes_on(cli, home):
     run = cli(*SMALL, "--steps", 100_000, "--json").json["run"]
     config = home / "runs" / run / "config.toml"
     lines = [line for line in config.read_text().splitlines() if not line.startswith(("walkers", "executor"))]
     config.write_text("\n".join(lines))
     assert cli("runs", "resume", run, "--steps", 200_000, "--json").json["steps"] == 200_000
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_checkpoint_of_an_earlier_version_is_refused_in_a_sentence(cli, version):
+    run = Run.find(cli(*SMALL, "--steps", 100_000, "--json").json["run"])
+    # They knew neither terms that stand still nor kinds of starts, and the first no symmetry; the number says it all.
+    state = {name: array for name, array in run.checkpoint().items() if not name.endswith(("/fixed", "/kind"))}
+    if version == 1:
+        del state["symmetry"]
+    run.write_checkpoint({**state, "version": version})
+    done = cli("runs", "resume", run.path.name, "--steps", 200_000, "--json")
+    assert done.code == 1
+    message = json.loads(done.out)["error"]
+    assert message == (
+        f"the checkpoint is of version {version} and this version of subcubic reads version 3; start the search anew"
+    )
 
 
 def test_by_products_are_stored(cli):
