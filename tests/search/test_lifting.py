@@ -17,10 +17,11 @@ from catalog.verify import NotExactError, first_violation, is_exact
 from search import events, lifting
 from search.blocks import advance, begin, lowest
 from search.find import find
-from search.lifting import lift
+from search.lifting import lift, liftable
 from search.orbits import decompose
 from search.policies import Policy
 from search.query import Query
+from search.symmetry import symmetry_for
 from search.tree import Found, play
 from tests.fuzzing import examples
 
@@ -175,6 +176,37 @@ def test_walked_products_of_size_6x6x6_lift(symmetric):
     assert found is not None and found.is_ternary and is_exact(found) and found.rank == 161
     if symmetric:
         decompose(reduce_mod(found, Ring.F2))
+
+
+def orbit_walks():
+    """Schemes of size 4x4x4 on the way down with the cyclic symmetry, some of which lift and some of which do not."""
+    symmetry = symmetry_for(Format(4, 4, 4), 46, None)
+    for seed in range(6):
+        walk = begin(symmetry.start(4, seed), seed, symmetry="Z3")
+        advance(walk, 2_000_000, 0, Policy(1_000, 2, 1 << 40))
+        yield lowest(walk)
+
+
+def test_the_test_of_a_symmetric_scheme_says_the_same_for_less():
+    answers, seconds = [], [0.0, 0.0]
+    for scheme in orbit_walks():
+        for symmetric in (True, False):
+            begun = time.thread_time()
+            answers.append(liftable(scheme, symmetric=symmetric))
+            seconds[symmetric] += time.thread_time() - begun
+    assert answers[::2] == answers[1::2] and set(answers) == {True, False}
+    assert seconds[True] < seconds[False]
+
+
+def test_the_test_for_a_lift_passes_what_is_large_and_what_it_is_told_to_stop(monkeypatch):
+    bad = next(scheme for scheme in orbit_walks() if not liftable(scheme))
+    assert liftable(bad, should_stop=lambda: True)
+    monkeypatch.setattr(lifting, "_SMALL", 1 << 10)
+    assert liftable(bad) and liftable(bad, symmetric=True)
+    monkeypatch.undo()
+    large = classical(Format(7, 7, 7), Ring.F2)
+    begun = time.thread_time()
+    assert liftable(large) and time.thread_time() - begun < 0.5
 
 
 def test_a_lift_is_the_same_for_the_same_seed():
