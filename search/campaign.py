@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
+from catalog.canonical import digest
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import AXES, orient, reduce_mod
 from catalog.verify import require_exact
@@ -47,7 +48,8 @@ def run(
         should_stop: asked between blocks.
 
     Raises:
-        ValueError: a start does not suit the format and ring, or the checkpoint belongs to another search.
+        ValueError: a start does not suit the format and ring, or the checkpoint belongs to another search or one that
+            had other starts.
     """
     return _Run(config, starts, resume, should_stop).events()
 
@@ -72,10 +74,11 @@ class _Run:
         self.rungs = ladder.build(
             config.format, goal, config.seed, config.walkers, given, starts, config.climb, config.symmetry
         )
-        self.worth = liftable if goal.carried else _anything
+        self.worth = self._leads_on if goal.carried else _anything
         self.totals = checkpoint.Totals()
+        self.starts = [digest(scheme) for scheme in starts]
         if resume is not None:
-            checkpoint.restore(resume, self.rungs, self.totals, ring, config.seed)
+            checkpoint.restore(resume, self.rungs, self.totals, ring, config.seed, self.starts)
         self.top = self.rungs[-1]
         self.setup_seconds = time.monotonic() - begun
 
@@ -116,7 +119,7 @@ class _Run:
             )
             if now - saved >= config.checkpoint_s and totals.rank > config.target:
                 saved = now
-                yield Checkpoint(checkpoint.save(self.rungs, totals, config.scheme_ring, config.seed))
+                yield self._checkpoint()
         totals.seconds = time.monotonic() - self.begun
         yield from self._byproducts()
         status: Literal["found", "budget", "interrupted"] = "budget"
@@ -125,8 +128,16 @@ class _Run:
         else:
             if self.should_stop():
                 status = "interrupted"
-            yield Checkpoint(checkpoint.save(self.rungs, totals, config.scheme_ring, config.seed))
+            yield self._checkpoint()
         yield Done(status, totals.rank, totals.steps, totals.flips, totals.seconds, exhausted)
+
+    def _checkpoint(self) -> Checkpoint:
+        config = self.config
+        return Checkpoint(checkpoint.save(self.rungs, self.totals, config.scheme_ring, config.seed, self.starts))
+
+    def _leads_on(self, scheme: Scheme) -> bool:
+        """Whether a scheme may have a lift, so that it is worth walking on from."""
+        return liftable(scheme, symmetric=self.config.symmetry is not None, should_stop=self.should_stop)
 
     def _standing(self) -> Scheme:
         """A scheme of the lowest rank; after a checkpoint amid a round the pool may not have it yet."""
@@ -150,10 +161,10 @@ class _Run:
 
     def _found(self, scheme: Scheme) -> Found:
         seconds = time.monotonic() - self.begun
-        return Found(scheme, scheme.rank, self.totals.steps, seconds, self.totals.blocks)
+        return Found(require_exact(scheme), scheme.rank, self.totals.steps, seconds, self.totals.blocks)
 
     def _owe(self) -> None:
-        """Begin a round: every walk owes one block, save those of resting rungs in most rounds."""
+        """Begin a round: all walks of the top rung owe one block, of the lower rungs those whose turn it is."""
         self.totals.rounds += 1
         ladder.owe(self.rungs, self.totals.rounds, self._block)
 

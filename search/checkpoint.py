@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,7 +13,9 @@ from search.blocks import ARRAYS, Walk
 from search.rungs import NUMBERS, Rung
 
 State = dict[str, Any]
-VERSION = 3
+VERSION = 4
+# Name under which a state holds the digests of the schemes that the search was given to start from.
+STARTS = "starts"
 
 
 @dataclass
@@ -28,10 +31,11 @@ class Totals:
     seconds: float = 0.0
 
 
-def save(rungs: list[Rung], totals: Totals, ring: Ring, seed: int) -> State:
-    """Copy everything into a flat dictionary of numpy arrays, integers and floats."""
+def save(rungs: list[Rung], totals: Totals, ring: Ring, seed: int, starts: Sequence[str] = ()) -> State:
+    """Copy everything into a flat dictionary of numpy arrays, integers and floats; ``starts`` are digests."""
     state: State = {"version": VERSION, "characteristic": ring.modulus, "seed": seed, **asdict(totals)}
     state["symmetry"] = _symmetry(rungs)
+    state[STARTS] = np.array(starts, dtype="U64")
     state["formats"] = np.array([rung.format for rung in rungs], np.int64)
     state["walkers"] = np.array([len(rung.walks) for rung in rungs], np.int64)
     for level, rung in enumerate(rungs):
@@ -44,11 +48,11 @@ def save(rungs: list[Rung], totals: Totals, ring: Ring, seed: int) -> State:
     return state
 
 
-def restore(state: State, rungs: list[Rung], totals: Totals, ring: Ring, seed: int) -> None:
+def restore(state: State, rungs: list[Rung], totals: Totals, ring: Ring, seed: int, starts: Sequence[str] = ()) -> None:
     """Put a saved state in place of the first walks of a campaign.
 
     Raises:
-        ValueError: the state is of another search or lacks something.
+        ValueError: the state is of another search, or one from other starts, or lacks something.
     """
     try:
         version = int(state["version"])
@@ -68,6 +72,12 @@ def restore(state: State, rungs: list[Rung], totals: Totals, ring: Ring, seed: i
             found = np.asarray(state[name]).tolist()
             if found != value:
                 raise ValueError(f"the checkpoint has {name} {found}, this search {value}; resume it as it was started")
+        begun = np.asarray(state[STARTS]).tolist()
+        if begun != list(starts):
+            raise ValueError(
+                f"the checkpoint began from other schemes, {len(begun)} of them, than the {len(starts)} that this "
+                "search is given; resume it with the starts that it had"
+            )
         for name, value in asdict(totals).items():
             setattr(totals, name, type(value)(state[name]))
         for level, rung in enumerate(rungs):

@@ -28,7 +28,7 @@ class Config:
         workers: threads, or processes of a Dask cluster on this machine; None for one per core.
         executor: "local", "dask" or "dask=tcp://HOST:PORT", see ``search.executors``.
         walkers: walks on this format. Rounds end together: four walks or more per worker keep all of them busy.
-        plus_interval, margin, restart: see ``search.blocks.Policy``; None for a portfolio that suits the format.
+        plus_interval, margin, restart: see ``search.policies.Policy``; None for a portfolio that suits the format.
         climb: whether to search smaller formats as well and start from what is found there.
         symmetry: to walk on orbits (``search.walk_symmetric``, ``search.walk_z3t``), square formats over F2 only;
             then no smaller format is searched.

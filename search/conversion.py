@@ -9,14 +9,22 @@ from catalog.scheme import Ring, Scheme
 from catalog.transform import reduce_mod
 
 
+def needs_lift(scheme: Scheme, ring: str) -> bool:
+    """Whether only a lift leads from a scheme to the wanted ring; from Z every ring is reached at once."""
+    return scheme.ring is not Ring.Z and ring != scheme.ring
+
+
 def carry_over(scheme: Scheme, ring: str, symmetric: bool, give_up: Callable[[], bool]) -> Scheme | None:
     """A scheme over the wanted ring that is congruent to one that was found; None where there is none in reach.
 
     Args:
-        scheme: over F2, or ternary over Z.
+        scheme: over F2 or F3, which are lifted where another ring is wanted, or over Z.
         ring: "F2", "F3", "Z", "Q", or "ZT" for Z with coefficients in {-1, 0, 1}.
         symmetric: whether the scheme has the cyclic symmetry, which its lift keeps if it can.
         give_up: asked many times a second; when true the answer is mostly None.
+
+    Raises:
+        ValueError: the scheme is too large to be lifted.
     """
     if ring == scheme.ring or (scheme.ring is Ring.Z and ring in ("ZT", "Q")):
         return scheme
@@ -32,10 +40,7 @@ def _lifted(scheme: Scheme, ring: str, symmetric: bool, give_up: Callable[[], bo
     def suits(lifted: Scheme | None) -> bool:
         return lifted is not None and (ring != "ZT" or lifted.is_ternary)
 
-    try:
-        lifted = lift(scheme, symmetric=True, **options) if symmetric else None
-        if not suits(lifted):
-            lifted = lift(scheme, keep_bases=False, **options)
-    except ValueError:  # the scheme is too large to be lifted; the search has still found it over F2
-        return None
+    lifted = lift(scheme, symmetric=True, **options) if symmetric else None
+    if not suits(lifted) and not give_up():
+        lifted = lift(scheme, keep_bases=False, **options)
     return lifted if suits(lifted) else None

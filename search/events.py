@@ -21,7 +21,8 @@ class Found:
     """A scheme of a new lowest rank, or another one of the lowest rank.
 
     Attributes:
-        scheme: over F2, or over Z with ternary coefficients.
+        scheme: exact; over the ring of the walks from a campaign, over the wanted ring from ``search.find``, where only
+            schemes of smaller formats stay over that of the walks.
         rank: its rank.
         steps: of all walks up to here.
         seconds: since the start, without compiling.
@@ -75,6 +76,8 @@ class Done:
         exhausted: whether no walk had a move left.
         walk_rank: lowest rank of the walks, where their schemes had to be carried over to another ring.
         failures: how many schemes did not lift to that ring.
+        given_up: how many lifts were given up, for lack of time or memory.
+        walk_ring: ring of the walks that ``walk_rank`` is of, None as there.
     """
 
     status: Literal["found", "budget", "interrupted"]
@@ -85,6 +88,8 @@ class Done:
     exhausted: bool = False
     walk_rank: int | None = None
     failures: int = 0
+    given_up: int = 0
+    walk_ring: str | None = None
 
 
 Event = Started | Found | Progress | Notice | Checkpoint | Done

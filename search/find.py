@@ -1,39 +1,31 @@
 """What a user asks for, a format over a ring by a method, as one stream of exact schemes over that ring.
 
-Walks and tree search work over F2 (walks also over Z with ternary coefficients). Schemes over Z and Q come from
-lifting those over F2 (see ``search.lifting``), schemes over F3 from reducing those over Z: from the standard algorithm
-that is faster than walking over F3. Below the ranks known over Z walks over F3 take over (see ``search.beyond_z``).
+The tree search works over F2, walks also over F3 and over Z with ternary coefficients. Schemes over Z and Q come from
+walks over Z or from lifting what was found over F2 (see ``search.delivery``), schemes over F3 from reducing those over
+Z: from the standard algorithm that is faster than walking over F3. For a rank below those known over Z, schemes over F3
+and Q come from walks over F3 that begin where a search over Z has ended (see ``search.beyond_z``).
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-import numpy as np
-
-from catalog.canonical import digest
 from catalog.scheme import Ring, Scheme
+from catalog.verify import require_exact
 from search.beyond_z import rank_over_z, share, walk_on
 from search.blocks import compile_kernel
 from search.campaign import run
 from search.checkpoint import State
 from search.config import Config
-from search.conversion import carry_over
-from search.events import Checkpoint, Done, Event, Found, Notice, Progress, Started
+from search.delivery import deliver
+from search.events import Done, Event, Found, Progress, Started
 from search.query import Query, check
 from search.symmetry import Symmetry, symmetry_for
 
 WalkRing = Literal["F2", "F3", "ZT"]
-# Name under which a checkpoint holds the digests of the schemes of the target rank that were found.
-_KEPT = "kept"
-# Steps of all walks after which a scheme above the target is lifted: about half a second of two cores.
-_SETTLED_STEPS = 30_000_000
 _SMALL_VOLUME = 27
-# Seconds for the last lift of a search whose time has ended.
-_GRACE_S = 5.0
 
 
 def find(
@@ -51,9 +43,9 @@ def find(
         should_stop: asked between blocks.
 
     Yields:
-        Found with schemes over the wanted ring, and with ``report_rungs`` also of smaller formats over the ring of the
-        walks; Notice; Progress whose rank is that of the walks, Checkpoint, and Done at the
-        end.
+        Started; Found with schemes over the wanted ring, each proved by the Brent equations, and with ``report_rungs``
+        also of smaller formats over the ring of the walks; Notice; Progress whose rank is that of the walks;
+        Checkpoint; and Done at the end.
 
     Raises:
         ValueError: the query makes no sense.
@@ -62,91 +54,14 @@ def find(
     if query.method == "mcts" and resume:
         raise ValueError("the tree search keeps no checkpoint; start it anew")
     source = _games(query, should_stop) if query.method == "mcts" else _walks(query, starts, resume, should_stop)
-    return _in_ring(query, source, resume, should_stop)
+    return _events(query, source, resume, should_stop)
 
 
-def _in_ring(
+def _events(
     query: Query, source: Iterator[Event], resume: State | None, should_stop: Callable[[], bool]
 ) -> Iterator[Event]:
-    """Carry the schemes of a search over to the wanted ring and end it when enough have arrived."""
     yield Started(_compile(query))
-    kept: set[str] = set(np.asarray(resume[_KEPT]).tolist()) if resume and _KEPT in resume else set()
-    # A resumed walk reports where it stands first; at the target that has been counted already.
-    repeated = bool(kept)
-    best, flips, failures = query.format.volume, 0, 0
-    waiting: Found | None = None
-    for event in source:
-        arrived = time.monotonic()
-        if isinstance(event, Started):
-            continue
-        if isinstance(event, Notice) or (isinstance(event, Found) and event.scheme.format != query.format):
-            yield event
-            continue
-        if isinstance(event, Found) and repeated and event.rank <= query.target:
-            best = min(best, event.rank)
-            repeated = False
-        elif isinstance(event, Found):
-            waiting = event if waiting is None or event.rank <= waiting.rank else waiting
-        if waiting is not None and _is_due(query, waiting, event, best):
-            give_up = _patience(query, event, arrived, should_stop)
-            scheme, done = carry_over(waiting.scheme, query.ring, query.method == "symmetric", give_up), waiting
-            waiting = None
-            if scheme is None:
-                failures += 1
-            elif digest(scheme) not in kept:
-                best = min(best, scheme.rank)
-                now = _clock(event) + time.monotonic() - arrived
-                yield replace(done, scheme=scheme, rank=scheme.rank, seconds=now)
-                if scheme.rank <= query.target:
-                    kept.add(digest(scheme))
-                if len(kept) >= query.keep:
-                    source.close()  # type: ignore[attr-defined]  # generators have it
-                    yield Done("found", best, done.steps, flips, now, failures=failures)
-                    return
-        if isinstance(event, Progress):
-            flips = event.flips
-            yield event
-        elif isinstance(event, Checkpoint):
-            yield Checkpoint({**event.state, _KEPT: np.array(sorted(kept), dtype="U64")})
-        elif isinstance(event, Done):
-            status: Literal["budget", "interrupted"] = "interrupted" if event.status == "interrupted" else "budget"
-            seconds = event.seconds + time.monotonic() - arrived
-            yield replace(event, status=status, rank=best, walk_rank=event.rank, seconds=seconds, failures=failures)
-
-
-def _is_due(query: Query, waiting: Found, event: Event, best: int) -> bool:
-    """Whether to carry a scheme over to the wanted ring now.
-
-    Above the target that waits until the walks have gone on for a while or the search ends: most such schemes are
-    soon beaten, and lifting one can take as long as finding the next. Counting steps, not seconds, keeps a search
-    that is limited by steps repeatable.
-    """
-    if waiting.rank <= query.target:
-        return True
-    if waiting.rank >= best or not isinstance(event, Progress | Done):
-        return False
-    if isinstance(event, Done) or (query.method != "mcts" and _walk_ring(query) in (query.ring, "ZT")):
-        return True
-    return event.steps - waiting.steps >= _SETTLED_STEPS
-
-
-def _patience(query: Query, event: Event, arrived: float, should_stop: Callable[[], bool]) -> Callable[[], bool]:
-    """When to give a lift up: past the limit a search may still carry its last scheme over, for a short while."""
-    if query.budget_s is None:
-        return should_stop
-    grace = _GRACE_S if isinstance(event, Done) else 0.0
-    deadline = max(arrived, arrived + query.budget_s - _clock(event)) + grace
-    stopped = should_stop()
-
-    def give_up() -> bool:
-        return time.monotonic() >= deadline or (should_stop() and not stopped)
-
-    return give_up
-
-
-def _clock(event: Event) -> float:
-    """The search's time at an event."""
-    return event.seconds if isinstance(event, Found | Progress | Done) else 0.0
+    yield from deliver(query, _walk_ring(query), source, resume, should_stop)
 
 
 def _walks(
@@ -174,7 +89,7 @@ def _walks(
     )
     if walk_ring == "F3" and not starts:
         part = replace(query, ring="Z", target=rank_over_z(query.format), keep=1, **share(config))
-        return walk_on(config, find(part, should_stop=should_stop), resume, should_stop)
+        return walk_on(config, lambda state: find(part, (), state, should_stop), resume, should_stop)
     return run(config, starts, resume, should_stop)
 
 
@@ -205,7 +120,7 @@ def _games(query: Query, should_stop: Callable[[], bool]) -> Iterator[Event]:
             simulations, seconds = spent + event.simulations, before + event.seconds
             if isinstance(event, tree.Found):
                 rank = min(rank, event.scheme.rank)
-                yield Found(event.scheme, event.scheme.rank, simulations, seconds, seed - query.seed)
+                yield Found(require_exact(event.scheme), event.scheme.rank, simulations, seconds, seed - query.seed)
             else:
                 yield Progress(rank, simulations, 0, simulations / max(seconds, 1e-9), seconds, 0.0, 1)
         stopped, seed = should_stop(), seed + 1
@@ -231,7 +146,11 @@ def _symmetry(query: Query) -> Symmetry | None:
 
 
 def _walk_ring(query: Query) -> WalkRing:
-    """Where to walk: small formats over Z at once, which is as quick and finds ternary schemes, others over F2."""
+    """Where to walk.
+
+    Below the ranks known over Z, for F3 and Q, over F3. Else small formats over Z at once, which is as quick and finds
+    ternary schemes, and others over F2, as do symmetric walks and the tree search whatever is wanted.
+    """
     if query.method != "flips" or query.ring == "F2":
         return "F2"
     if query.walk is not None:

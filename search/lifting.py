@@ -174,14 +174,22 @@ def _size(scheme: Scheme) -> tuple[bool, int, int]:
     return scheme.ring is not Ring.Z, largest, sum(int(factor.sum()) for factor in magnitudes)
 
 
-def liftable(scheme: Scheme) -> bool:
+def liftable(scheme: Scheme, *, symmetric: bool = False, should_stop: Callable[[], bool] = lambda: False) -> bool:
     """Whether the first step of lifting, to modulus 4, has a solution; where it has none there is no lift to Z.
 
-    A scheme too large for the test passes it.
+    A scheme that is too large for a test of a second or two passes it, and so does one whose test was stopped.
 
     Args:
         scheme: an exact scheme over F2.
+        symmetric: the scheme has the cyclic symmetry. The answer is the same in a fraction of the time (see
+            ``search.orbit_brent``).
+        should_stop: asked many times a second.
+
+    Raises:
+        ValueError: the scheme is not as symmetric as said.
     """
-    brent = Brent.of(scheme)
-    hensel = prepare(brent, np.random.default_rng(0)) if brent.jacobian_fits else None
+    brent = OrbitBrent.of(scheme) if symmetric else Brent.of(scheme)
+    if brent.jacobian_bytes > _SMALL:
+        return True
+    hensel = prepare(brent, np.random.default_rng(0), should_stop)
     return hensel is None or hensel.lifts_once()

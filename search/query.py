@@ -34,7 +34,8 @@ class Query:
         walkers: walks on the format itself, at least four per worker to keep all of them busy.
         checkpoint_s: seconds between checkpoints.
         report_rungs: whether schemes of smaller formats that the walks pass through are reported as well.
-        walk: ring of the walks, F2 or ZT; None for what suits the format. Schemes over F2 are lifted.
+        walk: ring of the walks of the method "flips" for another ring than F2: F2 or ZT; None for what suits the
+            format. Schemes over F2 are lifted.
         diagonal: of the symmetric walk's start, for example "10001,01010,00100"; None for a choice by the target.
         symmetry: group of the symmetric walk, "Z3", "Z3T" or "Z3A" (see ``search.symmetry.Symmetry``).
     """
@@ -80,6 +81,13 @@ def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
             raise ValueError("the tree search starts at the empty board; use the method flips to start from a scheme")
     else:
         require_walkable(query.format)
+    if query.walk is not None and query.method != "flips":
+        raise ValueError(
+            f"the method {query.method} works over F2, not over a ring of your choice; leave walk {query.walk} out or "
+            "use the method flips"
+        )
+    if query.walk is not None and query.ring == "F2":
+        raise ValueError(f"schemes over F2 come from walks over F2 alone; leave walk {query.walk} out")
     if query.method == "symmetric":
         if query.ring == "F3":
             raise ValueError("the symmetric walk is over F2; ask for ring Z, whose schemes hold over F3 too")

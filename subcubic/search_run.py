@@ -46,7 +46,9 @@ class Outcome:
     steps: int = 0
     flips: int = 0
     walk_rank: int | None = None
+    walk_ring: str | None = None
     lift_failures: int = 0
+    lifts_given_up: int = 0
     by_products: list[str] = field(default_factory=list)
 
 
@@ -112,7 +114,8 @@ def _carry_out(
                 elif isinstance(event, Done):
                     outcome.status, outcome.steps, outcome.flips = event.status, event.steps, event.flips
                     outcome.seconds = event.seconds
-                    outcome.walk_rank, outcome.lift_failures = event.walk_rank, event.failures
+                    outcome.walk_rank, outcome.walk_ring = event.walk_rank, event.walk_ring
+                    outcome.lift_failures, outcome.lifts_given_up = event.failures, event.given_up
                 elif isinstance(event, Notice):
                     display.say(event.text)
                     run.log(notice=event.text)

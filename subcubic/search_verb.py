@@ -254,9 +254,21 @@ def _verdict(query: Query, outcome: Outcome) -> str:
         stored = ", ".join(identity[:12] for identity in outcome.ids[-_SHOWN_IDS:] or [outcome.id])
         count = f" ({len(outcome.ids)} schemes)" if len(outcome.ids) > 1 else ""
         text = f"{result} (compiling {outcome.compile_seconds:.1f} s apart), exact, stored as {stored}{count}"
-    if outcome.lift_failures and outcome.status != "found":
-        text += (
-            f"; the walks reached rank {outcome.walk_rank} over F2, and {outcome.lift_failures} of their schemes did "
-            f"not lift to {query.ring}: ask for --ring F2 or ZT, or for a higher --target"
-        )
-    return text
+    return text + _unlifted(query, outcome)
+
+
+def _unlifted(query: Query, outcome: Outcome) -> str:
+    """What kept a search that missed its target from carrying over what the walks have found."""
+    failed, given_up = outcome.lift_failures, outcome.lifts_given_up
+    if not failed + given_up or outcome.status == "found":
+        return ""
+    what, remedies = [], [f"ask for --ring {outcome.walk_ring}", "for a higher --target"]
+    if failed:
+        what.append(f"{failed} of their schemes did not lift to {query.ring}")
+    if given_up:
+        what.append(f"{given_up} {'lift' if given_up == 1 else 'lifts'} to {query.ring} had to be given up")
+        remedies.append("go on with a longer limit")
+    return (
+        f"; the walks reached rank {outcome.walk_rank} over {outcome.walk_ring}, and {' and '.join(what)}: "
+        f"{', '.join(remedies[:-1])} or {remedies[-1]}"
+    )

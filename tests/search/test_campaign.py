@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from catalog.canonical import digest
-from catalog.known import classical, strassen
+from catalog.known import classical, strassen, winograd
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import extend, rotate
 from catalog.verify import NotExactError, is_exact
 from search.campaign import run
 from search.config import Config
 from search.events import Checkpoint, Done, Found, Progress, Started
+from search.symmetry import symmetry_for
 
 
 def outcome(config, **options):
@@ -110,6 +111,38 @@ def test_a_checkpoint_of_another_search_is_refused():
             run(other, resume=state)
     with pytest.raises(ValueError, match="the checkpoint lacks '0/pool'"):
         run(config, resume={name: value for name, value in state.items() if name != "0/pool"})
+
+
+def test_a_checkpoint_from_other_starts_is_refused():
+    config = Config(Format(2, 2, 2), "F2", 1, steps=1_000)
+    state = outcome(config, starts=[strassen()])[Checkpoint][-1].state
+    for other in ([], [winograd()], [strassen(), winograd()]):
+        with pytest.raises(ValueError, match=f"began from other schemes, 1 of them, than the {len(other)} "):
+            run(config, starts=other, resume=state)
+    assert outcome(replace(config, steps=2_000), starts=[strassen()], resume=state)[Done][0].steps == 2_000
+
+
+def test_what_is_not_exact_is_not_reported(monkeypatch):
+    good = strassen(Ring.F2)
+    broken = Scheme(good.format, good.ring, good.U, good.V, good.W ^ 1)
+    monkeypatch.setattr("search.campaign.lowest", lambda _walk: broken)
+    with pytest.raises(NotExactError):
+        outcome(Config(Format(2, 2, 2), "F2", 7, steps=1_000_000, seed=1))
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_walks_to_be_lifted_ask_with_their_symmetry_and_can_be_stopped(monkeypatch, symmetric):
+    asked = []
+
+    def liftable(_scheme, **options):
+        asked.append((options["symmetric"], options["should_stop"]()))
+        return True
+
+    monkeypatch.setattr("search.campaign.liftable", liftable)
+    symmetry = symmetry_for(Format(3, 3, 3), 23, None) if symmetric else None
+    config = Config(Format(3, 3, 3), "F2", 23, goal="Z", steps=1_000_000, seed=1, symmetry=symmetry)
+    assert outcome(config, should_stop=lambda: False)[Done]
+    assert asked and set(asked) == {(symmetric, False)}
 
 
 def test_the_budget_is_kept():

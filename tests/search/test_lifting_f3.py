@@ -15,10 +15,11 @@ from catalog.sandwich import sandwich
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import concatenate, extend, kron, reduce_mod
 from catalog.verify import NotExactError, is_exact
-from search.blocks import Policy, advance, begin, lowest
+from search.blocks import advance, begin, lowest
 from search.brent import Brent
 from search.hensel import prepare
 from search.lifting import lift
+from search.policies import Policy
 from tests.fuzzing import examples
 
 BASES = [

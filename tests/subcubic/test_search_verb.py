@@ -2,8 +2,12 @@ import json
 
 import pytest
 
+from catalog.scheme import Format
 from catalog.store import Catalog
 from catalog.verify import is_exact
+from search.query import Query
+from subcubic.search_run import Outcome
+from subcubic.search_verb import _verdict
 
 KEYS = {
     "schema_version",
@@ -149,6 +153,9 @@ def test_a_search_can_start_from_a_stored_scheme(cli):
         (["3x3x3", "--method", "symmetric", "--diagonal", ""], 2, "'' is not a vector of 3 digits"),
         (["3x3x3", "--method", "symmetric", "--diagonal", "110,011"], 2, "index 2 in 2 of its terms"),
         (["3x3x3", "--diagonal", "110,001"], 2, "the method flips has no diagonal"),
+        (["3x3x3", "--method", "symmetric", "--walk", "ZT"], 2, "the method symmetric works over F2"),
+        (["2x2x2", "--method", "mcts", "--walk", "F2"], 2, "leave walk F2 out or use the method flips"),
+        (["3x3x3", "--ring", "F2", "--walk", "ZT"], 2, "schemes over F2 come from walks over F2 alone"),
         (["4x4x4", "--symmetry", "Z3T"], 2, "the method flips keeps no symmetry"),
         (["4x4x4", "--method", "symmetric", "--symmetry", "Z4"], 2, "'Z4' is not one of 'Z3', 'Z3T', 'Z3A'"),
         (["3x3x3", "--method", "symmetric", "--symmetry", "Z3A", "--diagonal", "110,001"], 2, "read backwards"),
@@ -225,6 +232,30 @@ def test_a_resumed_search_finds_what_the_uncut_one_finds(cli, home, cut):
     assert on["rank"] == whole["rank"] == 23 and on["id"]
     ids = [{row.id for row in Catalog(home / name).rows() if row.rank == 23} for name in ("whole", "cut")]
     assert ids[0] == ids[1]
+
+
+@pytest.mark.parametrize(
+    ("ring", "walked", "failed", "given_up", "says"),
+    [
+        ("Z", "F2", 2, 0, "rank 46 over F2, and 2 of their schemes did not lift to Z: ask for --ring F2 or for a"),
+        (
+            "Q",
+            "F3",
+            1,
+            1,
+            "rank 46 over F3, and 1 of their schemes did not lift to Q and 1 lift to Q had to be given up",
+        ),
+        ("F3", "F2", 0, 2, "2 lifts to F3 had to be given up: ask for --ring F2, for a higher --target or go on with"),
+        ("Z", "F2", 0, 0, None),
+    ],
+)
+def test_the_verdict_names_the_rings_and_tells_a_lift_that_failed_from_one_given_up(
+    ring, walked, failed, given_up, says
+):
+    query = Query(Format(4, 4, 4), ring, 46, steps=1)
+    outcome = Outcome(walk_rank=46, walk_ring=walked, lift_failures=failed, lifts_given_up=given_up)
+    text = _verdict(query, outcome)
+    assert says in text if says else "lift" not in text
 
 
 def test_the_exit_code_survives_a_reader_that_leaves(home):
