@@ -23,15 +23,13 @@ from search.checkpoint import State
 from search.config import Config
 from search.conversion import carry_over
 from search.events import Checkpoint, Done, Event, Found, Notice, Progress, Started
-from search.query import Query, check
+from search.query import Query, check, ring_of_walks
 from search.symmetry import Symmetry, symmetry_for
 
-WalkRing = Literal["F2", "F3", "ZT"]
 # Name under which a checkpoint holds the digests of the schemes of the target rank that were found.
 _KEPT = "kept"
 # Steps of all walks after which a scheme above the target is lifted: about half a second of two cores.
 _SETTLED_STEPS = 30_000_000
-_SMALL_VOLUME = 27
 # Seconds for the last lift of a search whose time has ended.
 _GRACE_S = 5.0
 
@@ -125,7 +123,7 @@ def _is_due(query: Query, waiting: Found, event: Event, best: int) -> bool:
         return True
     if waiting.rank >= best or not isinstance(event, Progress | Done):
         return False
-    if isinstance(event, Done) or (query.method != "mcts" and _walk_ring(query) in (query.ring, "ZT")):
+    if isinstance(event, Done) or (query.method != "mcts" and ring_of_walks(query) in (query.ring, "ZT")):
         return True
     return event.steps - waiting.steps >= _SETTLED_STEPS
 
@@ -152,7 +150,7 @@ def _clock(event: Event) -> float:
 def _walks(
     query: Query, starts: Sequence[Scheme], resume: State | None, should_stop: Callable[[], bool]
 ) -> Iterator[Event]:
-    walk_ring = _walk_ring(query)
+    walk_ring = ring_of_walks(query)
     first_will_do = walk_ring in (query.ring, "ZT") and query.keep == 1
     config = Config(
         query.format,
@@ -218,7 +216,7 @@ def _compile(query: Query) -> float:
         from search.tree import compile_kernels
 
         return compile_kernels()
-    walk_ring = _walk_ring(query)
+    walk_ring = ring_of_walks(query)
     symmetry = _symmetry(query)
     return compile_kernel(Ring.Z if walk_ring == "ZT" else Ring(walk_ring), symmetry.group if symmetry else None)
 
@@ -228,14 +226,3 @@ def _symmetry(query: Query) -> Symmetry | None:
     if query.method != "symmetric":
         return None
     return symmetry_for(query.format, query.target, query.diagonal, query.symmetry)
-
-
-def _walk_ring(query: Query) -> WalkRing:
-    """Where to walk: small formats over Z at once, which is as quick and finds ternary schemes, others over F2."""
-    if query.method != "flips" or query.ring == "F2":
-        return "F2"
-    if query.walk is not None:
-        return query.walk
-    if query.ring in ("F3", "Q") and query.target < rank_over_z(query.format):
-        return "F3"
-    return "ZT" if query.format.volume <= _SMALL_VOLUME else "F2"
