@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
+import shutil
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,7 +19,7 @@ from pathlib import Path
 from catalog import index as indexing
 from catalog import shards as sharding
 from catalog.errors import CatalogError, DamagedError
-from catalog.files import TEMPORARY_PREFIX, reason
+from catalog.files import TEMPORARY_PREFIX, reason, sync_folder, write_durably
 from catalog.index import Index
 from catalog.shards import Generator, Shard
 
@@ -114,31 +116,11 @@ class Folder:
         Raises:
             CatalogError: the catalog cannot be written, or another writer holds it for too long.
         """
-        from filelock import FileLock, Timeout
-
-        lock = None
-        try:
-            self.shards.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.path / "writer.lock", timeout=LOCK_SECONDS)
-            # Without locks on this file system, adding stays safe: shards never collide and the index mends itself.
-            with suppress(NotImplementedError):
-                lock.acquire()
+        # Without locks on this file system, adding stays safe: shards never collide and the index mends itself.
+        with _locked(self.path, self.path / "writer.lock"):
+            self.shards.mkdir(exist_ok=True)
             self._sweep()
             yield
-        except CatalogError:
-            raise
-        except Timeout:
-            raise CatalogError(
-                f"another process has been writing to {self.path} for {LOCK_SECONDS:.0f} s; try again when it is done"
-            ) from None
-        except OSError as error:
-            raise CatalogError(
-                f"cannot write to the catalog {self.path}: {reason(error)}; "
-                "make room or choose another place (nothing stored is lost)"
-            ) from error
-        finally:
-            if lock is not None:
-                lock.release()
 
     def _names(self) -> set[str]:
         try:
@@ -167,3 +149,72 @@ class Folder:
             for leftover in folder.glob(f"{TEMPORARY_PREFIX}*"):
                 if leftover.stat().st_mtime < oldest:
                     leftover.unlink(missing_ok=True)
+
+
+def begin_with(shards: Iterable[Path], path: Path, generator: Generator) -> None:
+    """Make a catalog of shards of another one. It is made under another name beside its own, so it is whole or not.
+
+    Args:
+        shards: files of the other catalog; each is proved intact by its SHA-256.
+        path: where the catalog shall be; what is there already stays as it is.
+        generator: version and commit to record in files written.
+
+    Raises:
+        DamagedError: a shard differs from what was written; then there is nothing at ``path``.
+        CatalogError: as ``Folder.writing``; then there is nothing at ``path``.
+    """
+    beside = f"{TEMPORARY_PREFIX}{path.name}"
+    with _locked(path, path.with_name(f"{beside}.lock")) as held:
+        if path.exists():
+            return
+        # Only one process at a time comes here, so that what others have left was left by a kill.
+        for leftover in path.parent.glob(f"{beside}-*") if held else ():
+            shutil.rmtree(leftover, ignore_errors=True)
+        folder = Folder(path.with_name(f"{beside}-{os.getpid()}-{secrets.token_hex(8)}"), generator)
+        try:
+            folder.shards.mkdir(parents=True)
+            for shard in shards:
+                write_durably(folder.shards / shard.name, sharding.intact_bytes(shard))
+            folder.publish(folder.load()[0])
+            sync_folder(folder.path)
+            try:
+                folder.path.rename(path)
+            except OSError:
+                if not path.exists():  # without locks another process may have been faster, and its catalog is whole
+                    raise
+            sync_folder(path.parent)
+        finally:
+            shutil.rmtree(folder.path, ignore_errors=True)
+
+
+@contextmanager
+def _locked(catalog: Path, path: Path) -> Iterator[bool]:
+    """Hold a lock file, whose folder is made, and turn errors of the operating system into one sentence.
+
+    Yields:
+        Whether it is held; there are file systems without locks.
+
+    Raises:
+        CatalogError: the catalog cannot be written, or another writer holds the lock for too long.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path, timeout=LOCK_SECONDS)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(NotImplementedError):
+            lock.acquire()
+        yield lock.is_locked
+    except CatalogError:
+        raise
+    except Timeout:
+        raise CatalogError(
+            f"another process has been writing to {catalog} for {LOCK_SECONDS:.0f} s; try again when it is done"
+        ) from None
+    except OSError as error:
+        raise CatalogError(
+            f"cannot write to the catalog {catalog}: {reason(error)}; "
+            "make room or choose another place (nothing stored is lost)"
+        ) from error
+    finally:
+        lock.release()

@@ -15,8 +15,8 @@ from catalog import shards as sharding
 from catalog.canonical import digest
 from catalog.check import Bad, Report, check_shards
 from catalog.errors import CatalogError, DamagedError, UnknownSchemeError
-from catalog.files import sync_folder, write_durably
-from catalog.folder import Folder
+from catalog.files import sync_folder
+from catalog.folder import Folder, begin_with
 from catalog.index import Index
 from catalog.provenance import Provenance, utc_now
 from catalog.rows import Row, summarise
@@ -142,16 +142,13 @@ class Catalog:
         return added
 
     def adopt(self, shards: Iterable[Path]) -> None:
-        """Take over shards of another catalog as they are; each is proved intact by its SHA-256.
+        """Begin with the shards of another catalog, all or none; a catalog that there is already stays as it is.
 
         Raises:
-            DamagedError: a shard differs from what was written; those before it are here.
+            DamagedError: a shard differs from what was written.
             CatalogError: the catalog cannot be written.
         """
-        with self._folder.writing():
-            for shard in shards:
-                write_durably(self._folder.shards / shard.name, sharding.intact_bytes(shard))
-            self._folder.publish(self._folder.load()[0])
+        begin_with(shards, self.path, self.generator)
 
     def compact(self) -> int:
         """Merge the shards into few large ones and return how many there are then; damaged shards stay as they are.

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from catalog.canonical import digest
-from catalog.scheme import Format, Ring, Scheme
-from catalog.transform import AXES, orient, reduce_mod
+from catalog.scheme import Scheme
 from catalog.verify import require_exact
 from search import checkpoint, executors, ladder
 from search.blocks import Walk, lowest
@@ -21,8 +20,8 @@ from search.config import Config
 from search.counters import FLIPS, STEPS, STUCK
 from search.events import Checkpoint, Done, Event, Found, Notice, Progress, Started
 from search.lifting import liftable
-from search.meta import project_best
 from search.rungs import Goal, Rung
+from search.starts import as_start
 
 # Rounds double from the first to the last length, steps per walk: small formats end in milliseconds, and a block of
 # a large one takes about a fifth of a second.
@@ -67,7 +66,7 @@ class _Run:
         begun = time.monotonic()
         self.config, self.should_stop = config, should_stop
         ring = config.scheme_ring
-        starts = [_as_start(scheme, config.format, config.ring) for scheme in starts]
+        starts = [as_start(scheme, config.format, config.ring) for scheme in starts]
         names = ("plus_interval", "margin", "restart")
         given = {name: getattr(config, name) for name in names if getattr(config, name) is not None}
         goal = Goal(ring, config.goal or config.ring)
@@ -233,17 +232,3 @@ def _cancel(jobs: Sequence[tuple[Rung, int, int, int, executors.Job]]) -> None:
 
 def _anything(_scheme: Scheme) -> bool:
     return True
-
-
-def _as_start(scheme: Scheme, format: Format, ring: str) -> Scheme:
-    """A given scheme in the ring of the campaign; one that has a slice more than the format loses it."""
-    if ring != "ZT" and scheme.ring is not Ring(ring):
-        scheme = reduce_mod(scheme, Ring(ring))
-    if ring == "ZT" and not scheme.is_ternary:
-        raise ValueError(f"{scheme} is not ternary over Z; it cannot start a ZT search")
-    for axis in AXES:
-        larger = format._replace(**{axis: getattr(format, axis) + 1})
-        if scheme.format.sorted == larger.sorted:
-            scheme = project_best(orient(scheme, larger), axis)
-            break
-    return require_exact(scheme)

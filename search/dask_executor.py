@@ -132,7 +132,7 @@ class Dask:
         run = uuid.uuid4().hex  # no other search on the same cluster has these names
         self.names = (f"subcubic-{run}-{number}" for number in itertools.count())
         try:
-            self.workers = self._first_workers()
+            self._await_workers()
             self._require_kin()
         except BaseException:
             self.close()
@@ -194,7 +194,7 @@ class Dask:
             with suppress(Exception):
                 self.cluster.close(timeout=10)
 
-    def _first_workers(self) -> int:
+    def _await_workers(self) -> None:
         try:
             self.client.wait_for_workers(1, timeout=_FIRST_WORKER_S)
         except TimeoutError:
@@ -202,7 +202,6 @@ class Dask:
                 f"the Dask scheduler at {self.address or 'this machine'} has no workers; start some with "
                 f"`dask worker {self.address}`"
             ) from None
-        return sum(self.client.nthreads().values())
 
     def _require_kin(self) -> None:
         """Refuse workers that would walk otherwise, or not at all."""

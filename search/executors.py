@@ -41,13 +41,7 @@ class Job(Protocol):
 
 
 class Executor(Protocol):
-    """Carries out blocks.
-
-    Attributes:
-        workers: how many blocks it carries out at once.
-    """
-
-    workers: int
+    """Carries out blocks, several at once."""
 
     def prepare(self, ring: Ring, symmetry: Group | None = None) -> float:
         """Compile the kernel of a ring wherever blocks will run; the seconds that took."""
@@ -149,7 +143,6 @@ class Threads:
     """Threads of this process; walks change in place."""
 
     def __init__(self, workers: int) -> None:
-        self.workers = workers
         self._pool = ThreadPoolExecutor(workers)
 
     def prepare(self, ring: Ring, symmetry: Group | None = None) -> float:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from catalog.scheme import Ring, Scheme
 from catalog.verify import require_exact
@@ -21,11 +20,8 @@ from search.checkpoint import State
 from search.config import Config
 from search.delivery import deliver
 from search.events import Done, Event, Found, Progress, Started
-from search.query import Query, check
+from search.query import Query, check, ring_of_walks
 from search.symmetry import Symmetry, symmetry_for
-
-WalkRing = Literal["F2", "F3", "ZT"]
-_SMALL_VOLUME = 27
 
 
 def find(
@@ -61,13 +57,13 @@ def _events(
     query: Query, source: Iterator[Event], resume: State | None, should_stop: Callable[[], bool]
 ) -> Iterator[Event]:
     yield Started(_compile(query))
-    yield from deliver(query, _walk_ring(query), source, resume, should_stop)
+    yield from deliver(query, ring_of_walks(query), source, resume, should_stop)
 
 
 def _walks(
     query: Query, starts: Sequence[Scheme], resume: State | None, should_stop: Callable[[], bool]
 ) -> Iterator[Event]:
-    walk_ring = _walk_ring(query)
+    walk_ring = ring_of_walks(query)
     first_will_do = walk_ring in (query.ring, "ZT") and query.keep == 1
     config = Config(
         query.format,
@@ -133,7 +129,7 @@ def _compile(query: Query) -> float:
         from search.tree import compile_kernels
 
         return compile_kernels()
-    walk_ring = _walk_ring(query)
+    walk_ring = ring_of_walks(query)
     symmetry = _symmetry(query)
     return compile_kernel(Ring.Z if walk_ring == "ZT" else Ring(walk_ring), symmetry.group if symmetry else None)
 
@@ -143,18 +139,3 @@ def _symmetry(query: Query) -> Symmetry | None:
     if query.method != "symmetric":
         return None
     return symmetry_for(query.format, query.target, query.diagonal, query.symmetry)
-
-
-def _walk_ring(query: Query) -> WalkRing:
-    """Where to walk.
-
-    Below the ranks known over Z, for F3 and Q, over F3. Else small formats over Z at once, which is as quick and finds
-    ternary schemes, and others over F2, as do symmetric walks and the tree search whatever is wanted.
-    """
-    if query.method != "flips" or query.ring == "F2":
-        return "F2"
-    if query.walk is not None:
-        return query.walk
-    if query.ring in ("F3", "Q") and query.target < rank_over_z(query.format):
-        return "F3"
-    return "ZT" if query.format.volume <= _SMALL_VOLUME else "F2"

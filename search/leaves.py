@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from catalog.scheme import Format, Ring, Scheme
-from catalog.transform import Axis
+from catalog.transform import AXES
 from search.materialise import into
 from search.projection import project
 from search.recipes import Projected, Recipe, Stored
 
 # How often a leaf is projected, and the largest scheme that is.
 _DEPTH, _PROJECTED_VOLUME = 3, 216
-_AXES: tuple[Axis, ...] = ("m", "k", "n")
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def _projected_once(leaf: Leaf) -> list[Leaf]:
     scheme, small = leaf.scheme, []
     if scheme is None or scheme.format.volume > _PROJECTED_VOLUME:
         return []
-    for axis in _AXES:
+    for axis in AXES:
         if getattr(scheme.format, axis) > 2:
             along, result = project(scheme, axis)
             small.append(Leaf(Projected(axis, leaf.recipe, along, scheme.rank - result.rank), result))

@@ -23,6 +23,8 @@ Vector = tuple[int, ...]
 
 # Pairs that may be applied and passed over because they leave {-1, 0, 1}.
 _PASSED_OVER = 50
+# Pairs of which the best projection applies those that kill most terms.
+_TRIES = 8
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,6 @@ class Projection:
         if self.x == self.y and sum(map(abs, self.x)) == 1:
             return f"{self.axis}={self.x.index(1) + 1}"
         return f"{self.axis}: {_text(self.x)}|{_text(self.y)}"
-
-
-def smaller(format: Format, axis: Axis) -> Format:
-    """The format with one dimension reduced by one."""
-    return format._replace(**{axis: getattr(format, axis) - 1})
 
 
 def projections(scheme: Scheme, axis: Axis, rng: np.random.Generator | None = None) -> Iterator[Projection]:
@@ -108,6 +105,17 @@ def project(
         found = best_index(scheme, axis)
         results.append((found, apply(scheme, found)))
     return min(results, key=lambda pair: pair[1].rank)
+
+
+def project_best(scheme: Scheme, axis: Axis, rng: np.random.Generator | None = None) -> Scheme:
+    """One dimension reduced by one, along the direction, over all changes of basis, in which most terms vanish.
+
+    A ternary scheme stays ternary. Directions that kill equally many terms are drawn with ``rng``.
+
+    Raises:
+        ValueError: the dimension has size 1.
+    """
+    return project(scheme, axis, rng, _TRIES)[1]
 
 
 def best_index(scheme: Scheme, axis: Axis) -> Projection:

@@ -8,11 +8,16 @@ from typing import Literal
 
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import reduce_mod
+from search.beyond_z import rank_over_z
 from search.blocks import require_walkable
 from search.executors import require
 from search.game import require_playable
 from search.orbits import rows_of
+from search.starts import require_fitting
 from search.symmetry import symmetry_for
+
+WalkRing = Literal["F2", "F3", "ZT"]
+_SMALL_VOLUME = 27
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class Query:
 
 
 def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
-    """Refuse a query that cannot be carried out.
+    """Refuse a query that cannot be carried out, or starts that do not fit it.
 
     Raises:
         ValueError: the message says what and why.
@@ -98,3 +103,19 @@ def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
         raise ValueError(f"the method {query.method} has no diagonal; leave it out or use the method symmetric")
     elif query.symmetry != "Z3":
         raise ValueError(f"the method {query.method} keeps no symmetry; leave it out or use the method symmetric")
+    for scheme in starts:
+        require_fitting(scheme, query.format, ring_of_walks(query))
+
+
+def ring_of_walks(query: Query) -> WalkRing:
+    """Where to walk: small formats over Z at once, which is as quick and finds ternary schemes, others over F2.
+
+    Below the ranks known over Z, schemes over F3 and Q are looked for over F3.
+    """
+    if query.method != "flips" or query.ring == "F2":
+        return "F2"
+    if query.walk is not None:
+        return query.walk
+    if query.ring in ("F3", "Q") and query.target < rank_over_z(query.format):
+        return "F3"
+    return "ZT" if query.format.volume <= _SMALL_VOLUME else "F2"

@@ -113,7 +113,11 @@ def _symmetric_restart(rung: Rung, index: int, rng: np.random.Generator) -> tupl
 
 
 def _merged(ladder: list[Rung], ways: list[tuple[int, Merger]], rng: np.random.Generator) -> tuple[Scheme, int]:
-    """Schemes of lower rungs side by side, those that give few products most often, and the rank of the first."""
+    """Schemes of lower rungs side by side, those that give few products most often, and the rank of the first.
+
+    That rank says which terms are of the first one only as long as ``concatenate`` keeps every term of both, in their
+    order: merging terms that agree in two factors, as projections do, would move the border.
+    """
     near = [(rank, merger) for rank, merger in ways if rank <= ways[0][0] + _SLACK]
     weights = np.array([0.5 ** (rank - ways[0][0]) for rank, _ in near])
     _, merger = near[int(rng.choice(len(near), p=weights / weights.sum()))]

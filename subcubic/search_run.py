@@ -85,9 +85,8 @@ def _carry_out(
     run.write_status(status="running", rank=shelf.best, id=earlier.get("id"))
     logged = 0.0
     with _interruptible() as interrupted, Display(str(query.format), query.target, quiet) as display:
-        events = find(query, starts, run.checkpoint(), lambda: bool(interrupted) or run.asked_to_stop())
         try:
-            for event in events:
+            for event in find(query, starts, run.checkpoint(), lambda: bool(interrupted) or run.asked_to_stop()):
                 if isinstance(event, Found):
                     # A resumed search first says where it stands, which the run has stored already.
                     if not (stored and shelf.best is not None and event.rank >= shelf.best):
@@ -121,14 +120,15 @@ def _carry_out(
                     run.log(notice=event.text)
                 elif isinstance(event, Started):
                     outcome.compile_seconds = event.compile_seconds
-        except BaseException as error:
-            # What was found stays found, whatever ended the search.
             shelf.flush(everything=True)
-            run.write_status(
-                status="interrupted" if isinstance(error, KeyboardInterrupt) else "failed", rank=shelf.best
-            )
+        except BaseException as error:
+            # What was found stays found, whatever ended the search; where it cannot be stored the run has failed.
+            try:
+                shelf.flush(everything=True)
+            finally:
+                status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+                run.write_status(status=status, rank=shelf.best, id=shelf.ids[-1] if shelf.ids else earlier.get("id"))
             raise
-    shelf.flush(everything=True)
     outcome.rank, outcome.ids, outcome.by_products = shelf.best, shelf.ids, shelf.by_products
     outcome.id = shelf.ids[-1] if shelf.ids else earlier.get("id")
     run.write_status(status=outcome.status, rank=outcome.rank, seconds=outcome.seconds, id=outcome.id)

@@ -26,6 +26,8 @@ STARTER = "starter"
 # What a composed scheme may have at most in each size.
 _COMPOSED = 8
 _THREADS = 4
+# A package should stay small.
+_MOST_BYTES = 5_000_000
 # Format, ring, method and distinct schemes to keep, the hardest first: these get the whole limit in every round.
 _HARD = (
     ("5x5x5", "ZT", "symmetric", 3),
@@ -77,14 +79,14 @@ def search_all(catalog: Path, budget_s: float, rounds: range, cores: int) -> Non
             hard ones start from what all of them have found.
         cores: to use; several searches run beside each other.
     """
-    os.environ["SUBCUBIC_CATALOG"] = str(catalog)
+    _keep_apart(catalog)
     side_by_side = max(1, cores // _THREADS)
     threads = str(min(_THREADS, cores))
     search = ["search", "--workers", threads]
     small = [Format(*sizes) for sizes in combinations_with_replacement((2, 3, 4, 5), 3)]
     small = [size for size in small if size.volume <= 50]
     easy = [
-        [*search, str(size), "--ring", ring, "--keep", "8", "--budget", f"{budget_s / 10:.0f}s", "--seed", "1"]
+        [*search, str(size), "--ring", ring, "--keep", "8", "--budget", f"{budget_s / 10:g}s", "--seed", "1"]
         for size in reversed(small)
         for ring in ("ZT", "F2")
     ]
@@ -93,7 +95,7 @@ def search_all(catalog: Path, budget_s: float, rounds: range, cores: int) -> Non
     for number in rounds:
         hard = [
             [*search, size, "--ring", ring, "--method", method, "--keep", str(keep), "--walkers", "16"]
-            + ["--budget", f"{budget_s:.0f}s", "--seed", str(number + 1)]
+            + ["--budget", f"{budget_s:g}s", "--seed", str(number + 1)]
             + (["--from", "catalog"] if number and method == "flips" else [])
             for size, ring, method, keep in _HARD
         ]
@@ -102,9 +104,15 @@ def search_all(catalog: Path, budget_s: float, rounds: range, cores: int) -> Non
 
 def compose(catalog: Path) -> None:
     """Add what the schemes of a catalog make when they are put together."""
-    os.environ["SUBCUBIC_CATALOG"] = str(catalog)
+    _keep_apart(catalog)
     for ring in ("ZT", "Z", "F2"):
         _run_all([["catalog", "closure", "--ring", ring, "--add", "all", "--up-to", str(_COMPOSED)]], 1)
+
+
+def _keep_apart(catalog: Path) -> None:
+    """Let the commands of this program gather in a catalog, with their runs below it and none among the user's."""
+    os.environ["SUBCUBIC_CATALOG"] = str(catalog)
+    os.environ["SUBCUBIC_RUNS"] = str(catalog / "runs")
 
 
 def _run_all(commands: Sequence[list[str]], side_by_side: int) -> None:
@@ -121,19 +129,42 @@ def _run_all(commands: Sequence[list[str]], side_by_side: int) -> None:
 
 
 def publish(catalog: Path) -> None:
-    """Compact a catalog and put its shards, and nothing else, in place of the shipped ones."""
+    """Compact a catalog and put its shards, and nothing else, in place of the shipped ones.
+
+    The shipped ones go only when the new ones lie complete beside them.
+
+    Raises:
+        SystemExit: the catalog is damaged, empty or too large to be shipped, which stays as it was.
+        OSError: there is no room.
+    """
     gathered = Catalog(catalog)
     gathered.compact()
     report = gathered.fsck()
     if report.bad:
         raise SystemExit(f"the catalog {catalog} has damaged files: {report.bad[0]}")
+    shards = sorted((catalog / "shards").glob("*.h5"))
+    size = sum(shard.stat().st_size for shard in shards)
+    if not shards or size > _MOST_BYTES:
+        raise SystemExit(
+            f"the catalog {catalog} has {size / 1e6:.1f} MB of shards and at most {_MOST_BYTES / 1e6:.0f} MB are "
+            "shipped, at least one scheme; nothing was replaced"
+        )
     target = shipped() / "shards"
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    size = 0
-    for shard in sorted((catalog / "shards").glob("*.h5")):
-        shutil.copy(shard, target)
-        size += shard.stat().st_size
+    fresh, old = target.with_name(".new"), target.with_name(".old")
+    for folder in (fresh, old):
+        shutil.rmtree(folder, ignore_errors=True)
+    try:
+        fresh.mkdir(parents=True)
+        for shard in shards:
+            shutil.copy(shard, fresh)
+        if target.exists():
+            target.rename(old)
+        fresh.rename(target)
+    finally:
+        if old.exists() and not target.exists():
+            old.rename(target)
+        for folder in (fresh, old):
+            shutil.rmtree(folder, ignore_errors=True)
     note(f"{len(gathered.rows())} schemes, {size / 1e6:.1f} MB in {target}")
 
 

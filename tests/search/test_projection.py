@@ -12,7 +12,7 @@ from catalog.transform import concatenate, rotate
 from catalog.transform import project as delete_index
 from catalog.verify import is_exact
 from search.directions import normalise, row_directions, shared, tidy
-from search.projection import Projection, apply, best_index, project, projections
+from search.projection import Projection, apply, best_index, project, project_best, projections
 from tests.catalog.catalog_examples import RINGS, SMALL, exact_schemes
 from tests.fuzzing import examples
 
@@ -33,6 +33,18 @@ def test_every_pair_projects_to_an_exact_scheme_and_kills_what_it_says(scheme, a
     assert is_exact(small)
     assert getattr(small.format, axis) == getattr(scheme.format, axis) - 1
     assert small.rank <= scheme.rank - pair.killed
+
+
+@examples(SMALL)
+@given(exact_schemes(), axes, st.integers(0, 99))
+def test_project_best_is_exact_and_depends_on_the_seed_alone(scheme, axis, seed):
+    if getattr(scheme.format, axis) == 1:
+        with pytest.raises(ValueError, match="it has size 1"):
+            project_best(scheme, axis)
+        return
+    first, second = (project_best(scheme, axis, np.random.default_rng(seed)) for _ in range(2))
+    assert is_exact(first) and first.rank <= scheme.rank
+    assert all(np.array_equal(a, b) for a, b in zip(first.factors, second.factors, strict=True))
 
 
 @examples(SMALL)

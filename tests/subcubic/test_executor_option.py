@@ -75,7 +75,7 @@ def test_a_checkpoint_of_an_earlier_version_is_refused_in_a_sentence(cli, versio
     assert done.code == 1
     message = json.loads(done.out)["error"]
     assert message == (
-        f"the checkpoint is of version {version} and this version of subcubic reads version 3; start the search anew"
+        f"the checkpoint is of version {version} and this version of subcubic reads version 4; start the search anew"
     )
 
 

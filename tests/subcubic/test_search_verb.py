@@ -2,7 +2,10 @@ import json
 
 import pytest
 
-from catalog.scheme import Format
+from catalog.errors import CatalogError
+from catalog.known import classical, strassen
+from catalog.provenance import Provenance
+from catalog.scheme import Format, Ring
 from catalog.store import Catalog
 from catalog.verify import is_exact
 from search.query import Query
@@ -170,6 +173,47 @@ def test_bad_input_is_one_sentence(cli, arguments, code, says):
     assert says in done.err.replace("\n", " ")
     assert Catalog().rows() == []
     assert cli("runs", "list", "--json").json["runs"] == []
+
+
+@pytest.mark.parametrize(
+    ("start", "arguments", "says"),
+    [
+        (classical(Format(3, 3, 3)), ["2x2x2"], "a 3x3x3 scheme does not fit into 2x2x2"),
+        (classical(Format(2, 2, 5)), ["3x3x3"], "a 2x2x5 scheme does not fit into 3x3x3"),
+        (strassen(Ring.F2), ["2x2x3", "--ring", "ZT"], "is not ternary over Z"),
+        (strassen(Ring.F2), ["2x2x3", "--ring", "Z", "--walk", "ZT"], "is not ternary over Z"),
+        (strassen(Ring.F3), ["2x2x3", "--ring", "F2"], "cannot reduce a scheme over F3 to F2"),
+    ],
+)
+def test_a_start_that_does_not_fit_is_refused_before_a_run_begins(cli, start, arguments, says):
+    identity = Catalog().add(start, Provenance("test", "made for a test")).id
+    done = cli("search", *arguments, "--from", identity, "--steps", 1000)
+    assert done.code == 2 and says in done.err.replace("\n", " ")
+    assert cli("runs", "list", "--json").json["runs"] == []
+
+
+def test_a_start_with_a_slice_more_fits(cli):
+    identity = Catalog().add(classical(Format(2, 3, 2)), Provenance("test", "made for a test")).id
+    assert cli("search", "2x2x2", "--from", identity, "--ring", "F2", "--seed", 1).code == 0
+
+
+def test_a_run_whose_checkpoint_cannot_be_used_has_failed(cli, home):
+    begun = cli("search", "3x3x3", "--ring", "F2", "--target", 20, "--steps", 1000, "--seed", 1, "--json").json
+    (home / "runs" / begun["run"] / "checkpoint.npz").write_bytes(b"nothing")
+    done = cli("runs", "resume", begun["run"], "--steps", 2000)
+    assert done.code == 1 and "is damaged" in done.err
+    (row,) = cli("runs", "list", "--json").json["runs"]
+    assert (row["status"], row["rank"], row["id"]) == ("failed", begun["rank"], begun["id"])
+
+
+def test_a_run_whose_finds_cannot_be_stored_has_failed(cli, monkeypatch):
+    def full(*_):
+        raise CatalogError("cannot write to the catalog: no space left")
+
+    monkeypatch.setattr(Catalog, "add_many", full)
+    done = cli("search", "2x2x2", "--ring", "F2", "--seed", 1)
+    assert done.code == 1 and "no space left" in done.err
+    assert [row["status"] for row in cli("runs", "list", "--json").json["runs"]] == ["failed"]
 
 
 def test_runs_stop_and_resume_refuse_what_makes_no_sense(cli):
