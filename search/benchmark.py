@@ -19,18 +19,18 @@ from catalog.sandwich import sandwich
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import kron, reduce_mod
 from catalog.verify import is_exact
-from search.blocks import advance, begin, compile_kernel, lowest
 from search.campaign import run
 from search.config import Config
-from search.counters import FLIPS
 from search.events import Done, Found
 from search.executors import cores
 from search.find import find
-from search.lifting import lift
-from search.orbits import standard
-from search.policies import Policy
+from search.lifts.lifting import lift
 from search.query import Query
-from search.symmetry import portfolio
+from search.walks.blocks import advance, begin, compile_kernel, lowest
+from search.walks.counters import FLIPS
+from search.walks.orbits import standard
+from search.walks.policies import Policy
+from search.walks.symmetry import portfolio
 
 Row = dict[str, Any]
 

@@ -15,13 +15,13 @@ from catalog.canonical import digest
 from catalog.scheme import Scheme
 from catalog.verify import require_exact
 from search import checkpoint, executors, ladder
-from search.blocks import Walk, lowest
 from search.config import Config
-from search.counters import FLIPS, STEPS, STUCK
 from search.events import Checkpoint, Done, Event, Found, Notice, Progress, Started
-from search.lifting import liftable
+from search.lifts.lifting import liftable
 from search.rungs import Goal, Rung
 from search.starts import as_start
+from search.walks.blocks import Walk, lowest
+from search.walks.counters import FLIPS, STEPS, STUCK
 
 # Rounds double from the first to the last length, steps per walk: small formats end in milliseconds, and a block of
 # a large one takes about a fifth of a second.

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from catalog.scheme import Ring
-from search.blocks import ARRAYS, Walk
 from search.rungs import NUMBERS, Rung
+from search.walks.blocks import ARRAYS, Walk
 
 State = dict[str, Any]
 VERSION = 4

@@ -39,6 +39,6 @@ def _choose_cache() -> None:
 def state_of_sources() -> str:
     """A hash of the sources of this package, the same wherever the same walks are walked."""
     state = hashlib.sha256()
-    for source in sorted(Path(__file__).parent.glob("*.py")):
+    for source in sorted(Path(__file__).parent.rglob("*.py")):
         state.update(source.read_bytes())
     return state.hexdigest()[:16]

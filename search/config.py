@@ -7,9 +7,9 @@ from typing import Literal
 
 from catalog.scheme import Format, Ring
 from search import executors
-from search.blocks import require_walkable
-from search.orbits import require_square
-from search.symmetry import Symmetry
+from search.walks.blocks import require_walkable
+from search.walks.orbits import require_square
+from search.walks.symmetry import Symmetry
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,11 @@ class Config:
         workers: threads, or processes of a Dask cluster on this machine; None for one per core.
         executor: "local", "dask" or "dask=tcp://HOST:PORT", see ``search.executors``.
         walkers: walks on this format. Rounds end together: four walks or more per worker keep all of them busy.
-        plus_interval, margin, restart: see ``search.policies.Policy``; None for a portfolio that suits the format.
+        plus_interval, margin, restart: see ``search.walks.policies.Policy``; None for a portfolio that suits the
+            format.
         climb: whether to search smaller formats as well and start from what is found there.
-        symmetry: to walk on orbits (``search.walk_symmetric``, ``search.walk_z3t``), square formats over F2 only;
-            then no smaller format is searched.
+        symmetry: to walk on orbits (``search.walks.walk_symmetric``, ``search.walks.walk_z3t``), square formats over F2
+            only; then no smaller format is searched.
         checkpoint_s: seconds between checkpoints.
         extras: how many other distinct schemes of the lowest rank are reported beside the first one.
         report_rungs: whether schemes of smaller formats are reported as well, one of every new lowest rank.

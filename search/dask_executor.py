@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catalog.scheme import Format, Ring
-from search.blocks import ARRAYS, Walk, advance, compile_kernel
 from search.compiled import state_of_sources
-from search.executors import Job
-from search.orbits import Group
-from search.policies import Policy
+from search.jobs import Job
+from search.walks.blocks import ARRAYS, Walk, advance, compile_kernel
+from search.walks.orbits import Group
+from search.walks.policies import Policy
 
 _CONNECT_S, _FIRST_WORKER_S, _FETCH_S = 10.0, 30.0, 10.0
 # Workers that may be lost over one block before it is taken for their murderer.

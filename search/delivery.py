@@ -17,8 +17,8 @@ import numpy as np
 from catalog.canonical import digest
 from catalog.scheme import Scheme
 from search.checkpoint import State
-from search.conversion import carry_over, needs_lift
 from search.events import Checkpoint, Done, Event, Found, Notice, Progress, Started
+from search.lifts.conversion import carry_over, needs_lift
 from search.query import Query
 
 # Name under which a checkpoint holds the digests of the schemes of the target rank that were found.

@@ -14,14 +14,14 @@ from dataclasses import replace
 from catalog.scheme import Ring, Scheme
 from catalog.verify import require_exact
 from search.beyond_z import rank_over_z, share, walk_on
-from search.blocks import compile_kernel
 from search.campaign import run
 from search.checkpoint import State
 from search.config import Config
 from search.delivery import deliver
 from search.events import Done, Event, Found, Progress, Started
 from search.query import Query, check, ring_of_walks
-from search.symmetry import Symmetry, symmetry_for
+from search.walks.blocks import compile_kernel
+from search.walks.symmetry import Symmetry, symmetry_for
 
 
 def find(
@@ -91,7 +91,7 @@ def _walks(
 
 def _games(query: Query, should_stop: Callable[[], bool]) -> Iterator[Event]:
     """The tree search as the same events; games with the next seeds follow while more schemes are wanted."""
-    from search import tree
+    from search.games import tree
 
     seconds, simulations, rank, stopped = 0.0, 0, query.format.volume, False
 
@@ -126,7 +126,7 @@ def _games(query: Query, should_stop: Callable[[], bool]) -> Iterator[Event]:
 def _compile(query: Query) -> float:
     """Compile what the query needs, or load it from its cache; the seconds that took."""
     if query.method == "mcts":
-        from search.tree import compile_kernels
+        from search.games.tree import compile_kernels
 
         return compile_kernels()
     walk_ring = ring_of_walks(query)

@@ -17,12 +17,12 @@ import numpy as np
 from catalog.known import classical
 from catalog.scheme import Format, Scheme
 from catalog.transform import AXES, extend, orient, orientations
-from search.blocks import lowest
-from search.counters import BEST_AT, STEPS, STUCK
-from search.policies import forget, portfolio
 from search.restarts import LARGE_VOLUME, Merger, mergers, restart, walk_seed, ways_to
 from search.rungs import EXTENDED, OWN, STANDARD, Goal, Rung, Worth
-from search.symmetry import Symmetry
+from search.walks.blocks import lowest
+from search.walks.counters import BEST_AT, STEPS, STUCK
+from search.walks.policies import forget, portfolio
+from search.walks.symmetry import Symmetry
 
 # The standard algorithm is a good start up to this many products.
 _EASY_VOLUME = 27

@@ -9,12 +9,12 @@ from typing import Literal
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import reduce_mod
 from search.beyond_z import rank_over_z
-from search.blocks import require_walkable
 from search.executors import require
-from search.game import require_playable
-from search.orbits import rows_of
+from search.games.game import require_playable
 from search.starts import require_fitting
-from search.symmetry import symmetry_for
+from search.walks.blocks import require_walkable
+from search.walks.orbits import rows_of
+from search.walks.symmetry import symmetry_for
 
 WalkRing = Literal["F2", "F3", "ZT"]
 _SMALL_VOLUME = 27
@@ -42,7 +42,7 @@ class Query:
         walk: ring of the walks of the method "flips" for another ring than F2: F2 or ZT; None for what suits the
             format. Schemes over F2 are lifted.
         diagonal: of the symmetric walk's start, for example "10001,01010,00100"; None for a choice by the target.
-        symmetry: group of the symmetric walk, "Z3", "Z3T" or "Z3A" (see ``search.symmetry.Symmetry``).
+        symmetry: group of the symmetric walk, "Z3", "Z3T" or "Z3A" (see ``search.walks.symmetry.Symmetry``).
     """
 
     format: Format

@@ -11,11 +11,11 @@ import numpy as np
 from catalog.known import classical
 from catalog.scheme import Format, Scheme
 from catalog.transform import AXES, Axis, concatenate, orient
-from search.blocks import lowest
-from search.counters import STUCK
-from search.policies import choose
-from search.regions import neighbourhood, seam
 from search.rungs import EXTENDED, MERGED, NEIGHBOURHOOD, OWN, SEAM, STANDARD, Rung
+from search.walks.blocks import lowest
+from search.walks.counters import STUCK
+from search.walks.policies import choose
+from search.walks.regions import neighbourhood, seam
 
 # Beyond this many products the standard algorithm is of no use.
 LARGE_VOLUME = 64

@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from catalog.bounds import best_known
 from catalog.known import classical
 from catalog.scheme import Format, Ring, Scheme
-from search.blocks import Walk, begin, lowest, to_masks, to_scheme
-from search.counters import BEST_AT
-from search.policies import Policy
-from search.symmetry import Symmetry
+from search.walks.blocks import Walk, begin, lowest, to_masks, to_scheme
+from search.walks.counters import BEST_AT
+from search.walks.policies import Policy
+from search.walks.symmetry import Symmetry
 
 Worth = Callable[[Scheme], bool]
 
 # Where a walk can start anew: the standard algorithm, the rung's own pool, a scheme of a lower rung extended, or two
 # of lower rungs side by side. In the last two ways only some terms move at first: those of the smaller of two schemes
-# side by side and what shares a factor with them, or a part of a scheme of the pool (see ``search.regions``).
+# side by side and what shares a factor with them, or a part of a scheme of the pool (see ``search.walks.regions``).
 STANDARD, OWN, EXTENDED, MERGED, SEAM, NEIGHBOURHOOD = range(6)
 KINDS = 6
 # Failures that those two begin with: over 20 million steps at 3x5x5 and 4x4x5 they gain rather less than the others.

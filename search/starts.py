@@ -5,7 +5,7 @@ from __future__ import annotations
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import AXES, Axis, orient, reduce_mod
 from catalog.verify import require_exact
-from search.projection import project_best
+from search.composition.projection import project_best
 
 
 def require_fitting(scheme: Scheme, format: Format, ring: str) -> None:

@@ -26,8 +26,8 @@ from subcubic.output import note, print_json, table
 from subcubic.reference import parse_format, provenance
 
 if TYPE_CHECKING:
-    from search.leaves import Leaf
-    from search.ranks import Table
+    from search.composition.leaves import Leaf
+    from search.composition.ranks import Table
 
 _LARGEST = 16
 # What the provenance of composed schemes says.
@@ -62,7 +62,7 @@ def closure(
     json_output: Json = False,
 ) -> None:
     """The ranks that the stored schemes reach by composition, and how; `--add` makes and stores such schemes."""
-    from search.closure import close
+    from search.composition.closure import close
 
     if not 2 <= max_size <= _LARGEST:
         raise UsageError(f"--max {max_size} must lie in 2..{_LARGEST}")
@@ -134,8 +134,8 @@ class _Schemes(dict[str, Scheme]):
 
 def _leaves(rows: list[Row], ring: Ring, schemes: _Schemes, pool: int) -> Iterator[Leaf]:
     """The best stored schemes of every format and ring, as leaves over one ring."""
-    from search.leaves import Leaf
-    from search.recipes import Stored
+    from search.composition.leaves import Leaf
+    from search.composition.recipes import Stored
 
     taken: dict[tuple[Format, Ring], int] = {}
     for row in sorted(rows, key=lambda row: row.merit):
@@ -161,7 +161,7 @@ def _stored_ranks(leaves: list[Leaf]) -> dict[Format, int]:
 
 def table_line(ranks: Table, format: Format, over: str, stored: dict[Format, int]) -> dict[str, Any]:
     """A format of the table as scripts read it; ``stored`` has the least stored rank per format."""
-    from search.recipes import describe, leaf_ids
+    from search.composition.recipes import describe, leaf_ids
 
     rank, recipe = ranks.rank(format), ranks.recipe(format)
     known = best_known_source(format, scheme_ring(over), ternary=over == "ZT")
@@ -202,8 +202,8 @@ def _sentence(summary: dict[str, Any], over: str, leaves: int) -> str:
 
 def _add(store: Catalog, ranks: Table, format: Format, ring: Ring, schemes: _Schemes) -> dict[str, Any]:
     """Make, prove and store the scheme of a format."""
-    from search.materialise import materialise
-    from search.recipes import describe, leaf_ids, lineage
+    from search.composition.materialise import materialise
+    from search.composition.recipes import describe, leaf_ids, lineage
 
     start = time.perf_counter()
     recipe = ranks.recipe(format)

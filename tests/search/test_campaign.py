@@ -15,7 +15,7 @@ from catalog.verify import NotExactError, is_exact
 from search.campaign import run
 from search.config import Config
 from search.events import Checkpoint, Done, Found, Progress, Started
-from search.symmetry import symmetry_for
+from search.walks.symmetry import symmetry_for
 
 
 def outcome(config, **options):

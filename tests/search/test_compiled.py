@@ -11,7 +11,7 @@ def test_without_a_cache_folder_a_kernel_still_runs():
 
 
 def test_a_kernel_of_a_file_is_cached():
-    from search.walk_f2 import walk_f2
+    from search.walks.walk_f2 import walk_f2
 
     assert walk_f2.stats.cache_path
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search.cubes import find_cube, toggle_cube
+from search.walks.cubes import find_cube, toggle_cube
 from tests.fuzzing import examples
 
 

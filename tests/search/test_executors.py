@@ -9,13 +9,13 @@ import pytest
 from catalog.known import classical
 from catalog.scheme import Format, Ring
 from search import executors
-from search.blocks import ARRAYS, advance, begin
 from search.campaign import run
 from search.compiled import state_of_sources
 from search.config import Config
 from search.dask_executor import block, facts, pack, unpack
 from search.events import Found, Notice
-from search.policies import Policy
+from search.walks.blocks import ARRAYS, advance, begin
+from search.walks.policies import Policy
 
 LARGE = [Format(5, 5, 5), Format(6, 6, 6), Format(8, 8, 8)]
 

@@ -9,12 +9,12 @@ from catalog.known import classical, strassen, winograd
 from catalog.scheme import Format, Ring, Scheme
 from catalog.transform import transpose
 from catalog.verify import is_exact
-from search.blocks import advance
-from search.counters import BEST, RANK
 from search.ladder import build, formats_below, grow, merge, owe
-from search.policies import choose, forget, portfolio
 from search.restarts import mergers, ways_to
 from search.rungs import EXTENDED, MERGED, OWN, Goal, Rung
+from search.walks.blocks import advance
+from search.walks.counters import BEST, RANK
+from search.walks.policies import choose, forget, portfolio
 from tests.fuzzing import examples
 
 sizes = st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(1, 5))

@@ -5,9 +5,9 @@ from catalog.provenance import Provenance
 from catalog.scheme import Format, Ring
 from catalog.store import Catalog
 from catalog.transform import extend
-from search.closure import close
+from search.composition.closure import close
 from subcubic.closure_verb import table_line, totals
-from tests.search.test_closure import CONCATENATED, published
+from tests.search.composition.test_closure import CONCATENATED, published
 
 LINE = {
     "format",

@@ -19,14 +19,14 @@ from catalog.scheme import Format, Ring
 from catalog.store import Catalog
 from search import campaign, config, dask_executor
 from search.benchmark import executor_rates
-from search.blocks import ARRAYS, advance, begin
 from search.campaign import run
 from search.config import Config
-from search.counters import STEPS
 from search.events import Checkpoint, Done, Found, Notice, Progress
 from search.executors import opened
-from search.policies import Policy
-from search.symmetry import symmetry_for
+from search.walks.blocks import ARRAYS, advance, begin
+from search.walks.counters import STEPS
+from search.walks.policies import Policy
+from search.walks.symmetry import symmetry_for
 from tests.subcubic.dask_cluster import Cluster, kill
 
 pytest.importorskip("distributed", reason="Dask is not installed; install the extra dask")
@@ -174,7 +174,7 @@ def test_workers_with_other_sources_are_refused(cluster, tmp_path):
         cluster.kill_worker()
     for room in ("catalog", "search"):
         shutil.copytree(Path(campaign.__file__).parent.parent / room, tmp_path / room)
-    with open(tmp_path / "search" / "walk_f2.py", "a") as file:
+    with open(tmp_path / "search" / "walks" / "walk_f2.py", "a") as file:
         file.write("# another version\n")
     cluster.add_worker(tmp_path)
     with pytest.raises(ValueError, match="the Dask worker tcp.* runs other sources .* with this version installed"):

@@ -1,0 +1,1 @@
+"""Larger schemes from smaller ones."""

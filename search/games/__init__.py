@@ -1,0 +1,1 @@
+"""Tree search on the tensor game, without a network."""

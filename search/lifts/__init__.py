@@ -1,0 +1,1 @@
+"""From F2 and F3 to the integers and rationals."""

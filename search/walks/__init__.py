@@ -1,0 +1,1 @@
+"""Random walks in the flip graph: kernels, their state, moves and settings."""
