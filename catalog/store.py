@@ -206,13 +206,20 @@ class Catalog:
             for position in sorted(positions):
                 yield _entry(shard.stored(position))
 
-    def rows(self, format: Format | None = None, ring: Ring | None = None, ternary: bool = False) -> list[Row]:
+    def rows(
+        self,
+        format: Format | None = None,
+        ring: Ring | None = None,
+        ternary: bool = False,
+        holding: bool = False,
+    ) -> list[Row]:
         """The listing, from the index alone.
 
         Args:
             format: only schemes of this format, in any order of the roles.
             ring: only schemes over this ring.
             ternary: only schemes over Z with coefficients in {-1, 0, 1}.
+            holding: also schemes over Z, which hold over every ring.
 
         Raises:
             CatalogError: the catalog cannot be read, or was written by a newer version.
@@ -221,7 +228,7 @@ class Catalog:
             row
             for row in self._folder.load()[0].rows.values()
             if (format is None or row.format.sorted == format.sorted)
-            and (ring is None or row.ring is ring)
+            and (ring is None or row.ring is ring or (holding and row.ring is Ring.Z))
             and (row.ternary or not ternary)
         )
         return sorted(chosen, key=lambda row: row.sort_key)

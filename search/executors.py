@@ -54,7 +54,7 @@ def require(name: str) -> str:
     except ImportError:
         raise ModuleNotFoundError(
             "the executor dask needs distributed, which is not installed; install the extra `dask` "
-            "(pip install '.[dask]')"
+            "(pip install -e '.[dask]')"
         ) from None
     return address
 

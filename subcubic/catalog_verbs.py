@@ -43,7 +43,8 @@ def list_schemes(
     elif rows:
         print(listing(rows))
     else:
-        note("no stored scheme fits; `subcubic search 2x2x2` finds and stores the first one")
+        over = f" --ring {ring}" if ring else ""
+        note(f"no stored scheme fits; `subcubic search {format or '2x2x2'}{over}` finds and stores one")
 
 
 @app.command("best")
@@ -54,13 +55,20 @@ def best_schemes(
     catalog: CatalogPath = None,
     json_output: Json = False,
 ) -> None:
-    """The stored scheme of least rank for each format and ring, with the gap to the best known rank."""
+    """The stored scheme of least rank for each format and ring, with the gap to the best known rank.
+
+    A scheme over Z holds over every ring; others are shown where they have fewer products.
+    """
+    rows = _rows(format, ring, catalog, holding=True)
+    over_z = {row.format.sorted: row.rank for row in reversed(rows) if row.ring is Ring.Z}
     best: dict[tuple[Format, Ring], Row] = {}
-    for row in _rows(format, ring, catalog):
-        best.setdefault((row.format.sorted, row.ring), row)
+    for row in rows:
+        if row.ring is Ring.Z or row.rank < over_z.get(row.format.sorted, row.rank + 1):
+            best.setdefault((row.format.sorted, row.ring), row)
     if format and not best:
         over = f" over {ring}" if ring else ""
-        raise LookupError(f"the catalog has no {format} scheme{over}; run `subcubic search {format}`")
+        asked = f" --ring {ring}" if ring else ""
+        raise LookupError(f"the catalog has no {format} scheme{over}; run `subcubic search {format}{asked}`")
     if json_output:
         print_json({"schemes": [row_json(row) for row in best.values()]})
     else:
@@ -265,11 +273,12 @@ def fsck(catalog: CatalogPath = None, json_output: Json = False) -> ExitCode:
     return ExitCode.ERROR if report.bad else ExitCode.DONE
 
 
-def _rows(format: str | None, ring: str | None, catalog: Path | None) -> list[Row]:
+def _rows(format: str | None, ring: str | None, catalog: Path | None, holding: bool = False) -> list[Row]:
     """The listed schemes of a format, in any order of its sizes, over a ring named as on the command line."""
     wanted = parse_format(format) if format else None
     over = ring_named(ring) if ring else None
-    rows = existing_catalog(catalog).rows(wanted, scheme_ring(over) if over else None, ternary=over == "ZT")
+    ternary = over == "ZT"
+    rows = existing_catalog(catalog).rows(wanted, scheme_ring(over) if over else None, ternary, holding)
     others = sorted({str(row.format) for row in rows if wanted and row.format != wanted})
     if others:
         note(f"{wanted} is also answered by {', '.join(others)}, of which it is a role permutation")

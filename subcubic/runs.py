@@ -8,6 +8,7 @@ still spans the whole search.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -26,7 +27,18 @@ import numpy as np
 from catalog.files import reason, write_durably
 
 PROGRESS_BYTES = 4 << 20
+# Name under which a checkpoint holds the hash of the rest.
+_SEAL = "sha256"
 _NEEDED = ("format", "ring", "method", "target", "keep", "seed", "catalog")
+
+
+def _sealed(state: Mapping[str, np.ndarray]) -> str:
+    """SHA-256 of names, types, shapes and values."""
+    hashed = hashlib.sha256()
+    for name in sorted(state):
+        array = np.ascontiguousarray(state[name])
+        hashed.update(f"{name} {array.dtype} {array.shape} ".encode() + array.tobytes())
+    return hashed.hexdigest()
 
 
 def runs_folder() -> Path:
@@ -134,7 +146,7 @@ class Run:
         """Replace the checkpoint atomically: a kill leaves the old one or the new one."""
         arrays: dict[str, Any] = {key: np.asarray(value) for key, value in state.items()}
         buffer = io.BytesIO()
-        np.savez(buffer, **arrays)
+        np.savez(buffer, **(arrays | {_SEAL: np.array(_sealed(arrays))}))
         self._replace("checkpoint.npz", buffer.getvalue())
 
     def checkpoint(self) -> dict[str, np.ndarray] | None:
@@ -148,7 +160,11 @@ class Run:
             return None
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                return {key: arrays[key] for key in arrays.files}
+                state = {key: arrays[key] for key in arrays.files if key != _SEAL}
+                # The kernels follow what stands in these arrays without looking.
+                if str(arrays[_SEAL]) != _sealed(state):
+                    raise ValueError("its SHA-256 differs from what was written")
+                return state
         except Exception as error:
             raise ValueError(f"checkpoint {path} is damaged ({error}); delete it to restart the run") from None
 

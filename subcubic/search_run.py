@@ -145,7 +145,7 @@ class _Shelf:
         self.waiting: list[Found] = []
         self.smaller, self.by_products = Byproducts(catalog), list[str]()
         self.flushed = time.monotonic()
-        rows = catalog.rows(query.format, scheme_ring(query.ring), ternary=query.ring == "ZT")
+        rows = catalog.rows(query.format, scheme_ring(query.ring), ternary=query.ring == "ZT", holding=True)
         self.stored = min((row.rank for row in rows), default=None)
 
     def offer(self, found: Found) -> None:

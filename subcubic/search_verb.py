@@ -58,7 +58,7 @@ def search(
         typer.Option(help="Walks in the flip graph, walks on orbits of a symmetry, or tree search without a network."),
     ] = Method.AUTO,
     target: Annotated[int | None, typer.Option(help="Rank to reach; the best known one by default.")] = None,
-    budget: Annotated[str | None, typer.Option(help="Time limit: 30, 90s, 5m, 2h.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Time limit: 30, 90s, 5m, 2h; 60s by default.")] = None,
     steps: Annotated[int | None, typer.Option(help="Limit in steps; the result is then repeatable.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
     workers: Annotated[int | None, typer.Option(help="Threads, or processes of dask; one per core by default.")] = None,
@@ -87,9 +87,12 @@ def search(
         from evaluate.device import DeviceMissingError
 
         raise DeviceMissingError("no search method runs on a GPU yet; use --device cpu or auto")
+    if out is not None and not benchmark:
+        raise UsageError("--out keeps the document of --benchmark; what a search finds goes to the catalog")
     if benchmark:
         from subcubic.search_benchmark import run_benchmark, run_executor_benchmark
 
+        workers, seed = at_least(1, "workers", workers), seed_of(seed)
         some = format is not None or (m, n, k) != (None, None, None)
         only = format_of(format, m, n, k) if some else None
         if executor != "local":
@@ -215,7 +218,8 @@ def _execute(run: Run | None, config: dict[str, Any], as_json: bool) -> ExitCode
         check(query, starts)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    stored = [row.rank for row in catalog.rows(wanted, scheme_ring(query.ring), ternary=query.ring == "ZT")]
+    rows = catalog.rows(wanted, scheme_ring(query.ring), ternary=query.ring == "ZT", holding=True)
+    stored = [row.rank for row in rows]
     if run is None:
         run = Run.create(config)
     else:

@@ -180,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cores", type=int, default=cores(), help="cores to use")
     parser.add_argument("--catalog", type=Path, default=Path("build/starter"), help="where to gather the finds")
     given = parser.parse_args(arguments)
-    if given.budget <= 0 or given.rounds < 1 or given.cores < 1:
+    if not 0 < given.budget < float("inf") or given.rounds < 1 or given.cores < 1:
         parser.error("--budget, --rounds and --cores must be positive")
     gathered = given.catalog.absolute()
     search_all(gathered, given.budget, range(given.rounds), given.cores)

@@ -27,6 +27,8 @@ ROW = {
     "source",
 }
 
+MADE = Provenance("test", "made for a test")
+
 
 @pytest.fixture
 def stocked(home):
@@ -168,3 +170,21 @@ def test_one_bad_file_does_not_keep_the_others_out(cli, home):
     done = cli("catalog", "import", home / "bad.npz", home / "fifo", "/dev/zero", home / "good.json", "--json")
     assert done.code == 1
     assert [row["status"] for row in done.json["imported"]] == ["new"] and len(done.json["refused"]) == 3
+
+
+def test_best_counts_schemes_over_z_for_every_ring(home, cli):
+    three = extend(strassen(Ring.F2), "n")
+    Catalog().add_many([(strassen(), MADE), (extend(strassen(), "n", 2), MADE), (three, MADE)])
+    for ring in ("F2", "Q"):
+        (found,) = cli("catalog", "best", "2x2x2", "--ring", ring, "--json").json["schemes"]
+        assert (found["ring"], found["rank"]) == ("Z", 7)
+    rows = {(row["format"], row["ring"]): row["rank"] for row in cli("catalog", "best", "--json").json["schemes"]}
+    assert rows == {("2x2x2", "Z"): 7, ("2x2x4", "Z"): 15, ("2x2x3", "F2"): 11}
+    Catalog().add(extend(strassen(), "n"), MADE)
+    rows = {(row["format"], row["ring"]) for row in cli("catalog", "best", "--json").json["schemes"]}
+    assert ("2x2x3", "F2") not in rows
+
+
+def test_an_empty_answer_names_what_was_asked_for(home, cli):
+    Catalog().add(strassen(), MADE)
+    assert "search 3x3x3 --ring F3" in cli("catalog", "list", "3x3x3", "--ring", "F3").err

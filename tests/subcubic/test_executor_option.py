@@ -39,7 +39,7 @@ def test_bad_options_are_one_sentence(cli, arguments, code, says):
 def test_a_missing_package_is_one_sentence(cli, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     done = cli(*SMALL, "--executor", "dask")
-    assert done.code == 1 and "install the extra `dask` (pip install '.[dask]')" in done.err
+    assert done.code == 1 and "install the extra `dask` (pip install -e '.[dask]')" in done.err
     assert cli("runs", "list", "--json").json["runs"] == []
 
 

@@ -88,3 +88,15 @@ def test_two_processes_cannot_work_on_one_run():
     run = Run.create({"format": "2x2x2"})
     with run.only_here(), pytest.raises(ValueError, match="at work in another process"), run.only_here():
         pass
+
+
+@pytest.mark.parametrize("name", ["0/0/value", "0/0/links", "rounds", "0/owed"])
+def test_a_checkpoint_that_was_changed_is_refused(cli, home, name):
+    run = cli("search", "3x3x3", "--ring", "F2", "--target", 20, "--steps", 20_000, "--json").json["run"]
+    path = home / "runs" / run / "checkpoint.npz"
+    with np.load(path) as arrays:
+        state = {key: arrays[key] for key in arrays.files}
+    state[name] = np.zeros_like(state[name]) - 1 if name == "rounds" else np.zeros_like(state[name]) + 7
+    np.savez(path, **state)
+    refused = cli("runs", "resume", run, "--steps", 90_000)
+    assert refused.code == 1 and "is damaged (its SHA-256 differs" in refused.err and "delete it" in refused.err
