@@ -207,11 +207,7 @@ class Catalog:
                 yield _entry(shard.stored(position))
 
     def rows(
-        self,
-        format: Format | None = None,
-        ring: Ring | None = None,
-        ternary: bool = False,
-        holding: bool = False,
+        self, format: Format | None = None, ring: Ring | None = None, ternary: bool = False, holding: bool = False
     ) -> list[Row]:
         """The listing, from the index alone.
 
@@ -224,13 +220,11 @@ class Catalog:
         Raises:
             CatalogError: the catalog cannot be read, or was written by a newer version.
         """
-        chosen = (
-            row
-            for row in self._folder.load()[0].rows.values()
-            if (format is None or row.format.sorted == format.sorted)
-            and (ring is None or row.ring is ring or (holding and row.ring is Ring.Z))
-            and (row.ternary or not ternary)
-        )
+        every = self._folder.load()[0].rows.values()
+        rings = {ring, Ring.Z} if holding else {ring}
+        chosen = [row for row in every if ring is None or row.ring in rings]
+        chosen = [row for row in chosen if format is None or row.format.sorted == format.sorted]
+        chosen = [row for row in chosen if row.ternary or not ternary]
         return sorted(chosen, key=lambda row: row.sort_key)
 
     def damaged(self) -> list[DamagedError]:

@@ -41,7 +41,7 @@ def tensor(scheme: Scheme) -> np.ndarray:
 def do(move: str, walk: Walk, seed: int | None = None) -> int:
     """Make a move in place; by how much the rank grew."""
     name = f"{move}_{RINGS[walk.ring]}"
-    kernel = getattr(importlib.import_module(f"search.rare_{RINGS[walk.ring]}"), name)
+    kernel = getattr(importlib.import_module(f"search.walks.rare_{RINGS[walk.ring]}"), name)
     rank = np.uint64(walk.counters[RANK])
     masks = (walk.value,) if walk.ring is Ring.F2 else (walk.value, walk.sign)
     table = () if move == "plus" else (walk.links, walk.active, np.uint64(walk.counters[ACTIVE]))
