@@ -40,7 +40,7 @@ def test_a_missing_package_is_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert executors.require("local") == ""
     with pytest.raises(
-        ModuleNotFoundError, match=r"needs distributed, which is not installed.*pip install '.\[dask\]'"
+        ModuleNotFoundError, match=r"needs distributed, which is not installed.*pip install -e '.\[dask\]'"
     ):
         executors.require("dask")
 
