@@ -26,8 +26,8 @@ class Walk:
     """State of one walk; the arrays change in place. Letters and contents: see ``search.walks.walk_f2``.
 
     A symmetric walk (see ``search.walks.walk_symmetric`` and ``search.walks.walk_z3t``) has one row for an orbit of the
-    shift, one
-    table instead of three, and its K cubes in place of the signs: ``value`` [S + H], ``sign`` [K], ``best`` [S + K].
+    shift, one table instead of three, and its K cubes in place of the signs: ``value`` [S + H], ``sign`` [K], ``best``
+    [S + K].
 
     Attributes:
         format: what the scheme multiplies.

@@ -18,12 +18,11 @@ from search import events
 from search.find import find
 from search.games.tree import Found, play
 from search.lifts import lifting
-from search.lifts.lifting import lift, liftable
+from search.lifts.lifting import lift
 from search.query import Query
 from search.walks.blocks import advance, begin, lowest
 from search.walks.orbits import decompose
 from search.walks.policies import Policy
-from search.walks.symmetry import symmetry_for
 from tests.fuzzing import examples
 
 BASES = [
@@ -177,36 +176,6 @@ def test_walked_products_of_size_6x6x6_lift(symmetric):
     assert found is not None and found.is_ternary and is_exact(found) and found.rank == 161
     if symmetric:
         decompose(reduce_mod(found, Ring.F2))
-
-
-def test_the_test_of_a_symmetric_scheme_says_the_same_for_less():
-    symmetry, seconds = symmetry_for(Format(4, 4, 4), 46, None), [0.0, 0.0]
-    for seed in range(4):
-        walk = begin(symmetry.start(4, seed), seed, symmetry="Z3")
-        advance(walk, 1_000_000, 0, Policy(1_000, 2, 1 << 40))
-        answers = []
-        for symmetric in (False, True):
-            begun = time.thread_time()
-            answers.append(liftable(lowest(walk), symmetric=symmetric))
-            seconds[symmetric] += time.thread_time() - begun
-        assert answers[0] == answers[1]
-    assert seconds[True] < seconds[False]
-    with pytest.raises(ValueError, match="is not square"):
-        liftable(classical(Format(1, 2, 3), Ring.F2), symmetric=True)
-
-
-def test_the_test_for_a_lift_passes_what_is_large_and_what_it_is_told_to_stop(monkeypatch):
-    walks = (begin(classical(Format(3, 3, 3), Ring.F2), seed) for seed in itertools.count(16))
-    moved = (advance(walk, 3_000_000, 23, Policy(10_000, 1, 1 << 40)) or walk for walk in walks)
-    bad = next(lowest(walk) for walk in moved if not liftable(lowest(walk)))
-    assert lift(bad) is None
-    assert liftable(bad, should_stop=lambda: True)
-    monkeypatch.setattr(lifting, "_SMALL", 1 << 10)
-    assert liftable(bad)
-    monkeypatch.undo()
-    large = classical(Format(7, 7, 7), Ring.F2)
-    begun = time.thread_time()
-    assert liftable(large) and time.thread_time() - begun < 0.5
 
 
 def test_a_lift_is_the_same_for_the_same_seed():
