@@ -1,0 +1,66 @@
+"""C++ tables of a schedule, which the fused kernels walk through: where the factors lie, and what to publish when."""
+
+from __future__ import annotations
+
+from codegen.schedule import Operand, Schedule
+
+# Kinds of publications: what happens to the block's pending tile.
+PARK, ADD, FINISH, WHOLE = range(4)
+
+
+def sources(schedule: Schedule) -> tuple[list[Operand], list[Operand]]:
+    """The distinct operands of A and of B: blocks first, then all planes in order."""
+    sides = []
+    for side, planes in (("a", schedule.planes_a), ("b", schedule.planes_b)):
+        used = {getattr(turn, side) for turn in schedule.turns}
+        blocks = sorted((operand for operand in used if not operand.plane), key=lambda operand: operand.index)
+        sides.append([*blocks, *(Operand(True, index) for index in range(len(planes)))])
+    return sides[0], sides[1]
+
+
+def tables(schedule: Schedule) -> str:
+    """Declarations of ``kTurns``, ``kPublications`` and ``kBlocksOfA``, ``kBlocksOfB`` with their counts.
+
+    A turn's factors are numbers of sources: first the blocks used as they lie, then the planes.
+    """
+    left, right = sources(schedule)
+    turns: list[str] = []
+    publications: list[str] = []
+    for turn in schedule.turns:
+        fields = (
+            left.index(turn.a),
+            right.index(turn.b),
+            int(turn.clear),
+            int(turn.plain),
+            len(publications),
+            len(turn.publications),
+        )
+        turns.append(f"{{{', '.join(map(str, fields))}}}")
+        for p in turn.publications:
+            kind = (WHOLE if p.last else PARK) if p.first else FINISH if p.last else ADD
+            publications.append(f"{{{p.block}, {p.slot}, {kind}, {p.coefficient}.f}}")
+    blocks = [[str(operand.index) for operand in side if not operand.plane] for side in (left, right)]
+    counts = [f"kPlainA = {len(blocks[0])}", f"kPlanesA = {len(schedule.planes_a)}"]
+    counts += [f"kPlainB = {len(blocks[1])}", f"kPlanesB = {len(schedule.planes_b)}"]
+    counts += [f"kTurnCount = {len(turns)}", f"kPublicationCount = {len(publications)}", f"kSlots = {schedule.slots}"]
+    return "\n".join(
+        [
+            "// a, b: sources, first the blocks that are read where they lie, then the planes.",
+            "struct Turn { short a, b; bool clear, plain; short first, count; };",
+            "// kPark: the first of several writes to a block; kAdd; kFinish: the last one; kWhole: the only one.",
+            "enum Kind { kPark, kAdd, kFinish, kWhole };",
+            "struct Publication { short block, slot, kind; float coefficient; };",
+            f"constexpr int {', '.join(counts)};",
+            _array("constexpr int", "kBlocksOfA", blocks[0], "kPlainA"),
+            _array("constexpr int", "kBlocksOfB", blocks[1], "kPlainB"),
+            _array("__device__ constexpr Turn", "kTurns", turns, "kTurnCount"),
+            _array("__device__ constexpr Publication", "kPublications", publications, "kPublicationCount"),
+        ]
+    )
+
+
+def _array(kind: str, name: str, items: list[str], count: str) -> str:
+    if not items:  # C++ has no arrays of no elements
+        return f"{kind} {name}[1] = {{}};  // none"
+    lines = [", ".join(items[i : i + 6]) for i in range(0, len(items), 6)]
+    return f"{kind} {name}[{count}] = {{\n    " + ",\n    ".join(lines) + "};"

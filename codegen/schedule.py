@@ -1,0 +1,131 @@
+"""What the fused kernels run: the products of a plan in the order of a chain, each with its two operands.
+
+An operand is a block of A or B as it lies in memory, or a plane: a linear combination that a pass before writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from codegen.chain import Publication, chain
+from codegen.plan import Plan
+
+Vector = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One factor of a block product.
+
+    Attributes:
+        plane: whether it is a plane; else it is a block of the matrix.
+        index: number of the plane, or row-major number of the block.
+    """
+
+    plane: bool
+    index: int
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One product and what happens after it.
+
+    Attributes:
+        a: left factor.
+        b: right factor.
+        clear: whether the accumulator starts from zero.
+        publications: made after the product, see ``codegen.chain``.
+    """
+
+    a: Operand
+    b: Operand
+    clear: bool
+    publications: tuple[Publication, ...]
+
+    @property
+    def plain(self) -> bool:
+        """Whether both factors are blocks, so that the product needs nothing prepared."""
+        return not (self.a.plane or self.b.plane)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A plan in execution order.
+
+    Attributes:
+        plan: what is computed.
+        planes_a: coefficients over the blocks of A, row-major, of each plane, in the order of first use.
+        planes_b: the same for B.
+        turns: one for each product.
+        slots: pending tiles needed at once.
+    """
+
+    plan: Plan
+    planes_a: tuple[Vector, ...]
+    planes_b: tuple[Vector, ...]
+    turns: tuple[Turn, ...]
+    slots: int
+
+    @property
+    def publications(self) -> int:
+        """Number of writes of the accumulator in one tile."""
+        return sum(len(turn.publications) for turn in self.turns)
+
+
+def schedule(plan: Plan, convert: bool = False) -> Schedule:
+    """Order the products of a plan and find the operands of each.
+
+    Args:
+        plan: what to compute.
+        convert: planes are of another type than the matrices, so that a block that meets a plane is a plane too.
+    """
+    U, V, W = (np.array(factor) for factor in plan.scheme.factors)
+    single = [_singles(U), _singles(V)]
+    # The sign of a plain block moves into W, so that the block can be used as it lies.
+    for factor, singles in zip((U, V), single, strict=True):
+        signs = np.where(singles, factor.sum(axis=0), 1)
+        factor *= signs
+        W = W * signs
+    found = chain(W, frozenset(np.flatnonzero(single[0] & single[1]).tolist()))
+    a, b = _Planes(), _Planes()
+    turns = []
+    for step in found.steps:
+        u, v = tuple(U[:, step.product].tolist()), tuple(V[:, step.product].tolist())
+        both = [bool(side[step.product]) for side in single]
+        planes = [not s or (convert and not all(both)) for s in both]
+        left, right = _signed(u, v, step.sign, planes, a, b)
+        turns.append(Turn(left, right, step.clear, step.publications))
+    return Schedule(plan, tuple(a.found), tuple(b.found), tuple(turns), found.slots)
+
+
+class _Planes:
+    """Planes of one side, numbered as they are met."""
+
+    def __init__(self) -> None:
+        self.found: dict[Vector, int] = {}
+
+    def operand(self, vector: Vector, plane: bool) -> Operand:
+        if not plane:
+            return Operand(False, vector.index(1))
+        return Operand(True, self.found.setdefault(vector, len(self.found)))
+
+
+def _singles(factor: np.ndarray) -> np.ndarray:
+    """[r] which columns are one block with the coefficient 1 or -1."""
+    return (np.abs(factor).sum(axis=0) == 1) & ((factor != 0).sum(axis=0) == 1)
+
+
+def _signed(u: Vector, v: Vector, sign: int, planes: Sequence[bool], a: _Planes, b: _Planes) -> tuple[Operand, Operand]:
+    """The two operands, with the product's sign in a plane; of the ways to do so the one with fewest new planes."""
+    choices = [(x, y) for x in (1, -1) for y in (1, -1) if x * y == sign]
+    choices = [(x, y) for x, y in choices if (planes[0] or x == 1) and (planes[1] or y == 1)]
+    options = [(tuple(x * c for c in u), tuple(y * c for c in v)) for x, y in choices]
+    left, right = min(options, key=lambda option: _new(option[0], planes[0], a) + _new(option[1], planes[1], b))
+    return a.operand(left, planes[0]), b.operand(right, planes[1])
+
+
+def _new(vector: Vector, plane: bool, planes: _Planes) -> int:
+    return int(plane and vector not in planes.found)
