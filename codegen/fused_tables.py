@@ -53,8 +53,8 @@ def tables(schedule: Schedule) -> str:
             f"constexpr int {', '.join(counts)};",
             _array("constexpr int", "kBlocksOfA", blocks[0], "kPlainA"),
             _array("constexpr int", "kBlocksOfB", blocks[1], "kPlainB"),
-            _array("__device__ constexpr Turn", "kTurns", turns, "kTurnCount"),
-            _array("__device__ constexpr Publication", "kPublications", publications, "kPublicationCount"),
+            _array("__constant__ const Turn", "kTurns", turns, "kTurnCount"),
+            _array("__constant__ const Publication", "kPublications", publications, "kPublicationCount"),
         ]
     )
 

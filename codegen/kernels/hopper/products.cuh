@@ -1,0 +1,306 @@
+// The kernel: every block of a persistent grid takes tiles, and for each runs through all products in chain order.
+// Warpgroup 0 has one thread that keeps the copy engine busy; warpgroups 1 and 2 multiply, 64 rows each. Two blocks
+// form a cluster over neighbouring rows and share what they read of B.
+#include "tile.cuh"
+
+namespace {
+
+constexpr int kThreads = 384, kProducerRegisters = 40, kConsumerRegisters = 232;
+constexpr int kRasterRows = 8;   // clusters of neighbouring rows that walk through the columns together
+constexpr int kPaceDepth = 256;  // see Pace
+constexpr u32 kPaceLag = 2, kPatience = 1024;
+
+// Where the clusters' tiles lie. Consecutive tiles form near-square patches, so that what runs at the same time reads
+// few different rows of A and columns of B.
+struct Raster {
+  int rows, columns;
+
+  template <int TILE_N>
+  static __device__ __forceinline__ Raster of(const Problem& p) {
+    return {(p.M + 2 * kTileM - 1) / (2 * kTileM), (p.N + TILE_N - 1) / TILE_N};
+  }
+  __device__ __forceinline__ int count() const { return rows * columns; }
+  __device__ __forceinline__ void place(int tile, int& row, int& column) const {
+    const int patch = tile / (kRasterRows * columns), first = patch * kRasterRows;
+    const int height = min(rows - first, kRasterRows), rest = tile - patch * kRasterRows * columns;
+    row = first + rest % height;
+    column = rest / height;
+  }
+};
+
+// Keeps blocks in step, so that those which read the same rows or columns find them in L2: a block that is more than
+// kPaceLag pieces of work ahead of the average waits. It is a hint and nothing depends on it: a block that has waited
+// for kPatience polls goes on and never waits again in this launch. So a launch ends however few of its blocks run at
+// the same time, and no block ever waits for another without bound.
+struct Pace {
+  u32* header;  // [0] pieces of all blocks, [1] blocks that are done; both zero between launches
+  u32 pieces;
+  bool patient;
+
+  __device__ __forceinline__ explicit Pace(u32* header) : header(header), pieces(0), patient(true) {}
+
+  __device__ __forceinline__ void step() {
+    asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(header) : "memory");
+    if (++pieces <= kPaceLag || !patient) return;
+    const u32 least = gridDim.x * (pieces - kPaceLag);
+    for (u32 polls = 0; polls < kPatience; ++polls) {
+      u32 now;
+      asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(header) : "memory");
+      if (static_cast<int>(now - least) >= 0) return;
+    }
+    patient = false;
+  }
+
+  // A block with fewer tiles than others counts as if it had gone on; the last one leaves zeros.
+  __device__ __forceinline__ void finish(u32 most) {
+    if (most > pieces) atomicAdd(header, most - pieces);
+    __threadfence();
+    if (atomicAdd(header + 1, 1) == gridDim.x - 1) {
+      header[0] = 0;
+      header[1] = 0;
+    }
+  }
+};
+
+// A place in the ring of stages. Stage and parity share a register, of which a consumer has none to spare.
+template <class T>
+struct Ring {
+  u32 shared;
+  int place;  // stage + 8 * parity
+
+  __device__ __forceinline__ explicit Ring(u32 shared) : shared(shared), place(0) {}
+  __device__ __forceinline__ int stage() const { return place & 7; }
+  __device__ __forceinline__ u32 parity() const { return place >> 3; }
+  __device__ __forceinline__ u32 full() const { return shared + T::barriers + 8 * stage(); }
+  __device__ __forceinline__ u32 empty(int which) const { return shared + T::barriers + 8 * (T::stages + which); }
+  __device__ __forceinline__ void advance() { place = stage() + 1 == T::stages ? place + 1 - T::stages ^ 8 : place + 1; }
+  // The stage of a step that many steps before the next one.
+  __device__ __forceinline__ int before(int back) const {
+    return stage() >= back ? stage() - back : stage() + T::stages - back;
+  }
+};
+
+template <int TILE_N>
+__device__ __forceinline__ void produce(const Maps& maps, const Problem& p, u32 shared) {
+  using T = Tile<TILE_N>;
+  const Raster raster = Raster::of<TILE_N>(p);
+  const int cluster = blockIdx.x / 2, clusters = gridDim.x / 2, steps = T::steps(p.K);
+  const int rank = cluster_rank();
+  Ring<T> ring(shared);
+  Pace pace(p.header);
+  for (int tile = cluster; tile < raster.count(); tile += clusters) {
+    int row, column;
+    raster.place(tile, row, column);
+    const int m = (row * 2 + rank) * kTileM, n = column * TILE_N;
+#pragma unroll 1
+    for (int r = 0; r < kTurnCount; ++r) {
+      const Factor a = kLeft[r], b = kRight[r];
+      const TensorMap* map_a = a.plane ? &maps.planes_a : &maps.a;
+      const TensorMap* map_b = b.plane ? &maps.planes_b : &maps.b;
+      const int za = p.copied_a ? 0 : a.column, wa = p.copied_a ? a.index : a.row;
+      const int zb = p.copied_b ? 0 : b.column, wb = p.copied_b ? b.index : b.row;
+#pragma unroll 1
+      for (int k = 0; k < steps; ++k) {
+        if (k % (kPaceDepth / T::depth) == 0) pace.step();
+        barrier_wait(ring.empty(ring.stage()), ring.parity() ^ 1);
+        const u32 full = ring.full(), to_a = shared + ring.stage() * T::stage_bytes, to_b = to_a + T::bytes_a;
+        barrier_expect(full, T::stage_bytes);
+        if (kTransposedA)
+          load_5d(to_a, map_a, 0, k * T::depth, m / 64, za, wa, full);
+        else
+          load_4d(to_a, map_a, k * T::depth, m, za, wa, full);
+        // Each block of the cluster fetches one half for both.
+        if (kTransposedB)
+          load_4d_both(to_b + rank * (T::bytes_b / 2), map_b, k * T::depth, n + rank * (TILE_N / 2), zb, wb, full);
+        else
+          load_5d_both(to_b + rank * (T::bytes_b / 2), map_b, 0, k * T::depth + rank * (T::depth / 2), n / 64, zb, wb, full);
+        ring.advance();
+      }
+    }
+  }
+  const int most = (raster.count() + clusters - 1) / clusters;
+  pace.finish(most * kTurnCount * ((steps * T::depth + kPaceDepth - 1) / kPaceDepth));
+}
+
+// One consumer warpgroup: its sums, its place in the ring, what it still has to publish.
+template <int TILE_N, bool DIRECT>
+struct Consumer {
+  using T = Tile<TILE_N>;
+
+  Ring<T> ring;
+  Publisher<TILE_N, DIRECT> publisher;
+  float sums[T::sums];
+  u64 base_a, base_b;  // descriptors in stage 0
+  int group;
+  bool holding;    // the stages of the last two steps are not handed back yet
+
+  __device__ __forceinline__ Consumer(const Maps& maps, const Problem& p, u32 shared, int group, int thread)
+      : ring(shared), publisher(&maps.c, p, shared, group, thread), group(group), holding(false) {
+    const u32 a = shared + group * (T::bytes_a / kGroups), b = shared + T::bytes_a;
+    base_a = kTransposedA ? by_columns(a, 0) : by_rows(a);
+    base_b = kTransposedB ? by_rows(b) : by_columns(b, T::depth / 2 * 128);
+#pragma unroll
+    for (int i = 0; i < T::sums; ++i) sums[i] = 0.f;
+  }
+
+  __device__ __forceinline__ void release(int stage) {
+    // One thread for each block of the cluster.
+    if (publisher.thread < 2) barrier_arrive(ring.empty(stage), publisher.thread);
+  }
+
+  template <class Element>
+  __device__ __forceinline__ void step(int stage, bool add) {
+    const u64 a = base_a + stage * (T::stage_bytes >> 4), b = base_b + stage * (T::stage_bytes >> 4);
+    wgmma_fence();
+#pragma unroll
+    for (int j = 0; j < T::depth / 16; ++j) {
+      // Of B each block of the cluster fetched one half.
+      const int to_a = kTransposedA ? j * 2048 : j * 32;
+      const int to_b = kTransposedB ? j * 32 : j / 2 * (T::bytes_b / 2) + j % 2 * 2048;
+      wgmma<Element>(sums, a + (to_a >> 4), b + (to_b >> 4), add || j > 0);
+    }
+    wgmma_commit();
+  }
+
+  // All steps of one product but for handing back the last two stages. `clear`: it does not add to what the
+  // accumulators hold. `next`: number of what is going to be published after it, or -1.
+  template <class Element>
+  __device__ __forceinline__ void multiply(bool clear, int next, int m, int n) {
+    barrier_wait(ring.full(), ring.parity());
+    step<Element>(ring.stage(), !clear);
+    if (T::staged && holding) hand_back<1>();
+    ring.advance();
+#pragma unroll 1
+    for (int left = T::steps(publisher.problem.K) - 1; left > 0; --left) {
+      barrier_wait(ring.full(), ring.parity());
+      step<Element>(ring.stage(), true);
+      if (T::staged && holding) {
+        hand_back<0>();
+        holding = false;
+      }
+      if (publisher.idle(next))
+        publisher.expect(next);
+      else
+        publisher.meanwhile(left);
+      wgmma_wait<1>();
+      if (left > 1) release(ring.before(1));
+      ring.advance();
+    }
+    if (T::staged && next >= 0 && publisher.adds()) {
+      consumers_sync();  // both warpgroups are through with the last but one stage
+      publisher.receive_fourth(spare());
+    }
+    wgmma_wait<0>();
+    // From here on the accumulators are ordinary registers, which the compiler cannot know.
+#pragma unroll
+    for (int i = 0; i < T::sums; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+    publisher.m = m;  // not sooner: what has just left may have been of the tile before
+    publisher.n = n;
+  }
+
+  // Half of the columns in the last but one stage.
+  __device__ __forceinline__ u32 spare() const {
+    return ring.shared + ring.before(2) * T::stage_bytes + T::bytes_a + group * (T::bytes_b / kGroups);
+  }
+
+  // After a product: the last publication leaves during the next product.
+  __device__ __forceinline__ void publish(int first, int count) {
+    if constexpr (!T::staged) {
+      release(ring.before(2));
+      release(ring.before(1));
+    }
+    // This warpgroup's rows in the last two stages, which nobody else reads.
+    u32 left_over[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) left_over[i] = ring.shared + ring.before(2 - i) * T::stage_bytes + group * (T::bytes_a / kGroups);
+#pragma unroll 1
+    for (int i = 0; i < count; ++i) {
+      if (i > 0) {
+        publisher.settle();
+        publisher.expect(first + i);
+        while (publisher.coming()) publisher.receive();
+        if (T::staged && publisher.adds()) {
+          consumers_sync();
+          publisher.receive_fourth(spare());
+        }
+      }
+      publisher.publish(sums, spare(), left_over);
+    }
+    if constexpr (!T::staged) return;
+    holding = count && publisher.partial();
+    if (!holding) {
+      if (kPartialSums && count) {  // all have read what came there, and what left from there has
+        if (count > 1 && publisher.thread == 0) stores_read<0>();
+        group_sync(group);
+      }
+      release(ring.before(2));
+      release(ring.before(1));
+    }
+  }
+
+  // After the first step of the next product the stage of the last but one step, after the second one that of the last
+  // step: once the part of the sums that was put there has been stored and PENDING groups of stores are not through.
+  template <int PENDING>
+  __device__ __forceinline__ void hand_back() {
+    if (publisher.thread != 0) return;
+    stores_read<PENDING>();
+    barrier_arrive(ring.empty(ring.before(2)), 0);
+    barrier_arrive(ring.empty(ring.before(2)), 1);
+  }
+};
+
+template <int TILE_N, bool DIRECT>
+__device__ __forceinline__ void consume(const Maps& maps, const Problem& p, u32 shared) {
+  const Raster raster = Raster::of<TILE_N>(p);
+  const int cluster = blockIdx.x / 2, clusters = gridDim.x / 2;
+  // The same in a whole warp, which the compiler only believes after a shuffle.
+  const int group = __shfl_sync(~0u, threadIdx.x / 128, 0) - 1;
+  const int rank = cluster_rank();
+  Consumer<TILE_N, DIRECT> consumer(maps, p, shared, group, threadIdx.x % 128);
+  for (int tile = cluster; tile < raster.count(); tile += clusters) {
+    int row, column;
+    raster.place(tile, row, column);
+    const int m = (row * 2 + rank) * kTileM + group * 64, n = column * TILE_N;
+#pragma unroll 1
+    for (int r = 0; r < kTurnCount; ++r) {
+      const Turn turn = kTurns[r];
+      const int next = turn.count ? turn.first : -1;
+      if (kMixed && !turn.plain)
+        consumer.template multiply<Plane>(turn.clear, next, m, n);
+      else
+        consumer.template multiply<Input>(turn.clear, next, m, n);
+      consumer.publish(turn.first, turn.count);
+    }
+  }
+  consumer.publisher.settle();
+  if (threadIdx.x % 128 == 0) stores_written();
+}
+
+template <int TILE_N, bool DIRECT>
+__global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
+    products(const __grid_constant__ Maps maps, const __grid_constant__ Problem problem) {
+  using T = Tile<TILE_N>;
+  extern __shared__ unsigned char memory[];
+  const u32 shared = (shared_address(memory) + 1023) & ~1023u;
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < T::stages; ++s) {
+      barrier_init(shared + T::barriers + 8 * s, 1);
+      barrier_init(shared + T::barriers + 8 * (T::stages + s), 2 * kGroups);
+    }
+    for (int g = 0; g < 2 * kGroups; ++g) barrier_init(shared + T::barriers + 16 * T::stages + 8 * g, 1);
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  cluster_arrive();
+  cluster_wait();
+  if (threadIdx.x < 128) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kProducerRegisters));
+    if (threadIdx.x == 0) produce<TILE_N>(maps, problem, shared);
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kConsumerRegisters));
+    consume<TILE_N, DIRECT>(maps, problem, shared);
+  }
+  // The other block of the cluster may still signal here.
+  asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
+}
+
+}  // namespace

@@ -1,0 +1,221 @@
+// The instructions of Hopper that the kernel is built from, each behind a name.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+namespace {
+
+using u16 = unsigned short;
+using u32 = unsigned int;
+using u64 = unsigned long long;
+
+// What cuTensorMapEncodeTiled fills in, passed by value.
+struct alignas(64) TensorMap {
+  u64 opaque[16];
+};
+
+// Of the blocks of A and B as they lie, of their planes, and of the blocks of C.
+struct Maps {
+  TensorMap a, planes_a, b, planes_b, c;
+};
+
+struct Problem {
+  int M, N, K;              // of one block
+  bool copied_a, copied_b;  // blocks were copied, so that they lie one after the other
+  i64 rows, columns;        // of C
+  void* C;
+  i64 ldc;
+  float scale, beta;
+  void* scratch;
+  u32* header;
+};
+
+// A loop whose index is a constant expression, for register arrays and immediate operands.
+template <int V>
+struct Constant {
+  static constexpr int value = V;
+};
+template <int FROM, int TO, class F>
+__device__ __forceinline__ void unrolled(F&& body) {
+  if constexpr (FROM < TO) {
+    body(Constant<FROM>{});
+    unrolled<FROM + 1, TO>(body);
+  }
+}
+
+__device__ __forceinline__ u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
+
+// ---- barriers in shared memory
+
+__device__ __forceinline__ void barrier_init(u32 barrier, u32 arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
+}
+
+__device__ __forceinline__ void barrier_expect(u32 barrier, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
+  asm volatile(
+      "{\n.reg .pred P;\nAGAIN:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 P, [%0], %1;\n"
+      "@P bra DONE;\nbra AGAIN;\nDONE:\n}" ::"r"(barrier), "r"(parity) : "memory");
+}
+
+// Arrives at the same barrier of a block of the cluster. Without .release, which would become a fence of the whole
+// device in every step: what it must order, reads of shared memory by wgmma, has completed before.
+__device__ __forceinline__ void barrier_arrive(u32 barrier, u32 block) {
+  asm volatile(
+      "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier), "r"(block) : "memory");
+}
+
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.aligned;" ::: "memory"); }
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
+__device__ __forceinline__ u32 cluster_rank() {
+  u32 rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+// A barrier of the 128 threads of one warpgroup; 0 is that of the whole block.
+__device__ __forceinline__ void group_sync(int group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }
+
+__device__ __forceinline__ void consumers_sync() { asm volatile("bar.sync 3, 256;" ::: "memory"); }
+
+// ---- bulk copies
+
+__device__ __forceinline__ void load_4d(u32 to, const TensorMap* map, int x, int y, int z, int w, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::
+          "r"(to), "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier) : "memory");
+}
+
+__device__ __forceinline__ void load_5d(u32 to, const TensorMap* map, int x, int y, int c, int z, int w, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], "
+      "[%7];" ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(c), "r"(z), "r"(w), "r"(barrier) : "memory");
+}
+
+// To both blocks of the cluster, at the same place, with a signal to the same barrier of each.
+__device__ __forceinline__ void load_4d_both(u32 to, const TensorMap* map, int x, int y, int z, int w, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+      "[%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier),
+      "h"(static_cast<u16>(3)) : "memory");
+}
+
+__device__ __forceinline__ void load_5d_both(u32 to, const TensorMap* map, int x, int y, int c, int z, int w,
+                                             u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+      "[%1, {%2, %3, %4, %5, %6}], [%7], %8;" ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(c), "r"(z), "r"(w), "r"(barrier),
+      "h"(static_cast<u16>(3)) : "memory");
+}
+
+__device__ __forceinline__ void store_4d(const TensorMap* map, u32 from, int x, int y, int z, int w) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+               "r"(from), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
+}
+
+__device__ __forceinline__ void load_bytes(u32 to, const void* from, u32 bytes, u32 barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(barrier) : "memory");
+}
+
+__device__ __forceinline__ void store_bytes(void* to, u32 from, u32 bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
+               : "memory");
+}
+
+__device__ __forceinline__ void add_bytes(void* to, u32 from, u32 bytes) {
+  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to), "r"(from),
+               "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void stores_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+// Until all but N of this thread's groups of stores have read shared memory, or have been written.
+template <int N>
+__device__ __forceinline__ void stores_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+__device__ __forceinline__ void stores_written() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+
+// Ordinary accesses before are seen by bulk copies and wgmma after.
+__device__ __forceinline__ void fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// ---- register tiles to and from memory; OFFSET is part of the instruction, so that no address is kept for each
+
+template <int OFFSET>
+__device__ __forceinline__ void global_store(void* to, const float* v) {
+  asm volatile("st.global.cg.v4.f32 [%0+%5], {%1, %2, %3, %4};" ::"l"(to), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]),
+               "n"(OFFSET) : "memory");
+}
+
+template <int OFFSET>
+__device__ __forceinline__ void global_add(void* to, const float* v) {
+  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0+%5], {%1, %2, %3, %4};" ::"l"(to), "f"(v[0]), "f"(v[1]),
+               "f"(v[2]), "f"(v[3]), "n"(OFFSET) : "memory");
+}
+
+template <int OFFSET>
+__device__ __forceinline__ void global_load(const void* from, float* v) {
+  asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4+%5];"
+               : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "l"(from), "n"(OFFSET) : "memory");
+}
+
+template <int OFFSET>
+__device__ __forceinline__ void shared_store(u32 to, const float* v) {
+  asm volatile("st.shared.v4.f32 [%0+%5], {%1, %2, %3, %4};" ::"r"(to), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]),
+               "n"(OFFSET) : "memory");
+}
+
+template <int OFFSET>
+__device__ __forceinline__ void shared_load(u32 from, float* v) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4+%5];"
+               : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "r"(from), "n"(OFFSET) : "memory");
+}
+
+__device__ __forceinline__ void store_matrices(u32 to, float a, float b, float c, float d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(__float_as_uint(a)),
+               "r"(__float_as_uint(b)), "r"(__float_as_uint(c)), "r"(__float_as_uint(d)) : "memory");
+}
+
+// Two values as one register of 16-bit numbers, the first in the lower half.
+template <class T>
+__device__ __forceinline__ float packed(float low, float high);
+template <>
+__device__ __forceinline__ float packed<__half>(float low, float high) {
+  u32 both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return __uint_as_float(both);
+}
+template <>
+__device__ __forceinline__ float packed<__nv_bfloat16>(float low, float high) {
+  u32 both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return __uint_as_float(both);
+}
+
+// ---- tensor cores
+
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int N>
+__device__ __forceinline__ void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}
+
+// Matrix descriptors of tiles in shared memory with the 128-byte swizzle; addresses are in units of 16 bytes, so that
+// an offset can be added, and without the number of the block in its cluster, which stands above the 18th bit. Rows of
+// 64 elements along the depth.
+__device__ __forceinline__ u64 by_rows(u32 address) {
+  return static_cast<u64>((address & 0x3FFFF) >> 4) | static_cast<u64>(1024 >> 4) << 32 | 1ull << 62;
+}
+
+// Rows across the depth: chunks of 64 columns, `pitch` bytes apart, each of rows of 128 bytes.
+__device__ __forceinline__ u64 by_columns(u32 address, u32 pitch) {
+  return by_rows(address) | static_cast<u64>(pitch >> 4) << 16;
+}
+
+}  // namespace

@@ -1,0 +1,141 @@
+// The host's part of the kernel: tensor maps, the choice of a tile, the launch.
+#include <cuda.h>
+#include <dlfcn.h>
+
+#include "products.cuh"
+
+namespace {
+
+constexpr int kUnitM = kTransposedA ? 64 : 1, kUnitN = kTransposedB ? 8 : 64, kUnitK = 8;
+constexpr bool kExactBlocks = true;
+constexpr int kMaxCtas = 160, kDirectTile = 128;
+constexpr int kTileN = 64;  // of the narrowest tile, halved since a cluster has two rows of tiles even where one would do
+constexpr size_t kScratchPerCta = static_cast<size_t>(kSlots) * kTileM * 256 * 4;
+
+using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
+
+struct Machine {
+  int multiprocessors;
+  EncodeTiled encode;
+};
+
+template <class T>
+constexpr CUtensorMapDataType kMapType = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+template <>
+constexpr CUtensorMapDataType kMapType<__half> = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+
+// A map of a matrix of blocks whose elements have 2 bytes; strides are in elements, the first one is 1.
+template <class T, int RANK>
+Status encode(const Machine& machine, TensorMap& map, const T* base, const int64_t (&sizes)[RANK],
+              const int64_t (&strides)[RANK - 1], const int (&box)[RANK]) {
+  cuuint64_t dims[RANK], steps[RANK];
+  cuuint32_t boxes[RANK], ones[RANK];
+  for (int i = 0; i < RANK; ++i) {
+    dims[i] = sizes[i];
+    boxes[i] = box[i];
+    ones[i] = 1;
+    if (i) steps[i - 1] = strides[i - 1] * 2;
+  }
+  const CUresult code = machine.encode(
+      reinterpret_cast<CUtensorMap*>(&map), kMapType<T>, RANK, const_cast<T*>(base), dims, steps, boxes, ones,
+      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return code == CUDA_SUCCESS ? kDone : report(kFailed, "cuTensorMapEncodeTiled failed with code %d", int(code));
+}
+
+// A grid of rows x columns blocks, each block_rows x block_columns, block rows `down` and block columns `right` apart.
+// Rows of 64 elements along the depth for a K-major factor, else chunks of 64 columns.
+template <class T>
+Status encode_factor(const Machine& machine, TensorMap& map, bool depth_first, int chunks, int box_rows, const T* base,
+                     int64_t ld, int64_t block_rows, int64_t block_columns, int64_t rows, int64_t columns, int64_t down,
+                     int64_t right) {
+  if (depth_first)
+    return encode<T, 4>(machine, map, base, {block_columns, block_rows, columns, rows}, {ld, right, down},
+                        {64, box_rows, 1, 1});
+  return encode<T, 5>(machine, map, base, {64, block_rows, block_columns / 64, columns, rows}, {ld, 64, right, down},
+                      {64, box_rows, chunks, 1, 1});
+}
+
+template <int TILE_N>
+Status encode_all(const Machine& machine, const Work& w, Maps& maps) {
+  constexpr int depth = Tile<TILE_N>::depth, box_a = kTransposedA ? depth : kTileM, box_b = kTransposedB ? TILE_N / 2 : depth / 2;
+  auto one_side = [&](const Side& s, bool depth_first, int chunks, int box, int rows, int columns, int plain, int planes,
+                      TensorMap& map, TensorMap& map_of_planes) {
+    const int64_t r = s.block_rows, c = s.block_columns;
+    Status status = kDone;
+    if (plain && s.copies)
+      status = encode_factor(machine, map, depth_first, chunks, box, s.copies, c, r, c, plain, 1, r * c, c);
+    else if (plain)
+      status = encode_factor(machine, map, depth_first, chunks, box, s.matrix, s.ld, r, c, rows, columns, r * s.ld, c);
+    if (planes && !status)
+      status = encode_factor(machine, map_of_planes, depth_first, chunks, box, s.planes, c, r, c, planes, 1, r * c, c);
+    return status;
+  };
+  Status status = one_side(w.a, !kTransposedA, kTileM / 64, box_a, MapA::rows, MapA::columns, kPlainA, kPlanesA, maps.a,
+                           maps.planes_a);
+  if (!status)
+    status = one_side(w.b, kTransposedB, TILE_N / 64, box_b, MapB::rows, MapB::columns, kPlainB, kPlanesB, maps.b,
+                      maps.planes_b);
+  return status;
+}
+
+// Blocks of C that tile it exactly and have aligned rows can be stored in bulk.
+bool bulk_stores(const Work& w) {
+  if (sizeof(Output) != 2 || w.beta != 0) return false;
+  if ((kBlocksN > 1 && w.N != w.n * kBlocksN) || (kBlocksM > 1 && w.M != w.m * kBlocksM)) return false;
+  return reinterpret_cast<uintptr_t>(w.C) % 16 == 0 && w.ldc % 8 == 0;
+}
+
+template <int TILE_N, bool DIRECT>
+Status launch(const Machine& machine, cudaStream_t stream, const Work& w) {
+  Maps maps = {};
+  Status status = encode_all<TILE_N>(machine, w, maps);
+  if constexpr (!DIRECT) {
+    const int64_t columns = kBlocksN > 1 ? w.n : w.N;
+    if (!status)
+      status = encode<Output, 4>(machine, maps.c, w.C, {columns, w.m, kBlocksN, kBlocksM}, {w.ldc, up(columns, 8), w.m * w.ldc},
+                                 {64, 64, 1, 1});
+  }
+  if (status) return status;
+  const int64_t tiles = up(w.m, 2 * kTileM) / (2 * kTileM) * (up(w.n, TILE_N) / TILE_N);
+  const int ctas = static_cast<int>(2 * tiles < machine.multiprocessors ? 2 * tiles : machine.multiprocessors / 2 * 2);
+  const Problem problem = {static_cast<int>(w.m), static_cast<int>(w.n), static_cast<int>(w.k), w.a.copies != nullptr,
+                           w.b.copies != nullptr, w.M, w.N, w.C, w.ldc, w.alpha / kDivisor, w.beta, w.scratch, w.counters};
+  products<TILE_N, DIRECT><<<ctas < kMaxCtas ? ctas : kMaxCtas, kThreads, Tile<TILE_N>::shared_bytes, stream>>>(maps, problem);
+  return checked(cudaGetLastError(), "the fused kernel");
+}
+
+template <int TILE_N, bool DIRECT>
+Status load_kernel() {
+  return checked(cudaFuncSetAttribute(products<TILE_N, DIRECT>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      Tile<TILE_N>::shared_bytes),
+                 "loading the kernel");
+}
+
+Status open_machine(Machine& machine) {
+  int device = 0, major = 0, minor = 0;
+  cudaError_t code = cudaGetDevice(&device);
+  if (!code) code = cudaDeviceGetAttribute(&machine.multiprocessors, cudaDevAttrMultiProcessorCount, device);
+  if (!code) code = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  if (!code) code = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+  if (Status status = checked(code, "asking for the device")) return status;
+  if (major != 9 || minor != 0)
+    return report(kMissing, "this kernel was built for compute capability 9.0, the device has %d.%d", major, minor);
+  void* driver = dlopen("libcuda.so.1", RTLD_LAZY);
+  machine.encode = driver ? reinterpret_cast<EncodeTiled>(dlsym(driver, "cuTensorMapEncodeTiled")) : nullptr;
+  if (!machine.encode) return report(kMissing, "the driver has no cuTensorMapEncodeTiled");
+  Status status = load_kernel<kDirectTile, true>();
+  if constexpr (sizeof(Output) == 2) {
+    if (!status) status = load_kernel<SUBCUBIC_TILE, false>();
+  }
+  return status;
+}
+
+Status run(const Machine& machine, cudaStream_t stream, const Work& w) {
+  if constexpr (sizeof(Output) == 2) {
+    if (bulk_stores(w)) return launch<SUBCUBIC_TILE, false>(machine, stream, w);
+  }
+  return launch<kDirectTile, true>(machine, stream, w);
+}
+
+}  // namespace
