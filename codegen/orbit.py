@@ -113,9 +113,10 @@ def cheapest(
     if steps < 0:
         raise ValueError(f"steps must be at least 0, not {steps}")
     best = assess(scheme, objective)
-    for turned in _turned(scheme, any_format):
-        for candidate in _anneal(turned, objective, steps, random.Random(seed)):
-            best = min(best, assess(candidate, objective), key=_rank)
+    turned = _turned(scheme, any_format)
+    found = [each for one in turned for each in _anneal(one, objective, steps, random.Random(seed))]
+    for _, candidate in sorted(found, key=lambda each: each[0])[:_KEPT]:
+        best = min(best, assess(candidate, objective), key=_rank)
     return best
 
 
@@ -125,8 +126,8 @@ def _turned(scheme: Scheme, any_format: bool) -> list[Scheme]:
     return list({digest(turned): turned for turned in allowed}.values())
 
 
-def _anneal(scheme: Scheme, objective: Objective, steps: int, rng: random.Random) -> list[Scheme]:
-    """The schemes of the lowest estimates met, the given one among them if it is one."""
+def _anneal(scheme: Scheme, objective: Objective, steps: int, rng: random.Random) -> list[tuple[float, Scheme]]:
+    """The lowest estimates met and their schemes."""
     sizes = scheme.format
     shapes = ((sizes.m, sizes.k, -1), (sizes.k, sizes.n, -1), (sizes.m, sizes.n, -1))
     u, v, w = (np.array(factor).reshape(shape) for factor, shape in zip(scheme.factors, shapes, strict=True))
@@ -152,8 +153,12 @@ def _anneal(scheme: Scheme, objective: Objective, steps: int, rng: random.Random
             if len(lowest) > 4 * _KEPT:
                 lowest = dict(sorted(lowest.items(), key=lambda item: item[1][0])[:_KEPT])
     kept = sorted(lowest.values(), key=lambda each: each[0])[:_KEPT]
-    flat = [[factor.reshape(-1, scheme.rank) for factor in factors] for _, factors in kept]
-    return [Scheme(sizes, scheme.ring, *three, denominators=scheme.denominators) for three in flat]
+    return [(each, _scheme(scheme, factors)) for each, factors in kept]
+
+
+def _scheme(scheme: Scheme, factors: Factors) -> Scheme:
+    flat = [factor.reshape(-1, scheme.rank) for factor in factors]
+    return Scheme(scheme.format, scheme.ring, *flat, denominators=scheme.denominators)
 
 
 def _key(factors: Factors) -> tuple[tuple[int, ...], ...]:
