@@ -80,9 +80,8 @@ def side_text(name: str, side: Side, input_bytes: int, plane_bytes: int, accumul
     needed, rest = _needed(side.planes), _needed(side.extras)
     rest = [i for i in rest if i not in needed]
     count = len(needed) + len(rest)
-    widths = [
-        _width(count, accumulator_bytes, min(input_bytes, plane_bytes), side, most) for most in (_COMFORTABLE, _SCALED)
-    ]
+    shape, narrowest = f"{side.rows} x {side.columns}", min(input_bytes, plane_bytes)
+    width, scaled = (access_width(shape, count, accumulator_bytes, narrowest, most) for most in (_COMFORTABLE, _SCALED))
     get = "template <class Get, class Blocks>\n  static __device__ __forceinline__ void"
     put = "template <class Blocks, class Put>\n  static __device__ __forceinline__ void"
     return "\n".join(
@@ -90,7 +89,7 @@ def side_text(name: str, side: Side, input_bytes: int, plane_bytes: int, accumul
             f"struct {name} {{",
             f"  static constexpr int rows = {side.rows}, columns = {side.columns};",
             f"  static constexpr int planes = {len(side.planes)}, extras = {len(side.extras)};",
-            f"  static constexpr int width = {widths[0]}, scaled_width = {widths[1]};",
+            f"  static constexpr int width = {width}, scaled_width = {scaled};",
             f"  {get} load(Get get, Blocks& x) {{",
             *_loads(needed, side.columns),
             "  }",
@@ -106,6 +105,34 @@ def side_text(name: str, side: Side, input_bytes: int, plane_bytes: int, accumul
             "};",
         ]
     )
+
+
+def access_width(shape: str, blocks: int, accumulator_bytes: int, narrowest: int, most: int) -> int:
+    """Elements of one access: 16 bytes of the narrower type, or fewer where a thread's blocks would take too much.
+
+    Args:
+        shape: of the cut matrix, for the message.
+        blocks: that one thread holds.
+        accumulator_bytes: of a widened element.
+        narrowest: bytes of the narrowest stored element.
+        most: 32-bit registers that the blocks may take.
+
+    Raises:
+        ValueError: more blocks than a thread's registers hold.
+    """
+
+    def registers(width: int) -> int:
+        return blocks * width * accumulator_bytes // 4
+
+    if registers(1) > _LIMIT:
+        raise ValueError(
+            f"a matrix cut into {shape} blocks has {blocks} of them in use, more than the "
+            f"{_LIMIT * 4 // accumulator_bytes} that a CUDA thread can hold; use fewer levels"
+        )
+    width = 16 // narrowest
+    while width > 1 and registers(width) > most:
+        width //= 2
+    return width
 
 
 def sum_text(terms: dict[int, int], name: Callable[[int], str]) -> str:
@@ -130,20 +157,3 @@ def _puts(planes: Sequence[tuple[int, Vector]]) -> list[str]:
         f"    put({slot}, {sum_text({i: c for i, c in enumerate(vector) if c}, lambda i: f'x[{i}]')});"
         for slot, vector in sorted(planes)
     ]
-
-
-def _width(blocks: int, accumulator: int, narrowest: int, side: Side, most: int) -> int:
-    """Elements of one access: 16 bytes of the narrower type, or fewer where blocks would take more than ``most``."""
-
-    def registers(width: int) -> int:
-        return blocks * max(1, width * accumulator // 4)
-
-    if registers(1) > _LIMIT:
-        raise ValueError(
-            f"a matrix cut into {side.rows} x {side.columns} blocks has more of them than the "
-            f"{_LIMIT * 4 // max(4, accumulator)} that a CUDA thread can hold; use fewer levels"
-        )
-    width = 16 // narrowest
-    while width > 1 and registers(width) > most:
-        width //= 2
-    return width

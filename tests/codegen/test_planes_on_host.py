@@ -18,12 +18,13 @@ NUMPY = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16, "fp32": np.float32, "fp
 TYPES = [("fp32", "fp32"), ("fp64", "fp64"), ("bf16", "bf16"), ("bf16", "fp16"), ("fp16", "fp16"), ("bf16", "fp32")]
 I64, P = ctypes.c_int64, ctypes.c_void_p
 ENTRY = """
-extern "C" int make(const PlaneJob* a, const PlaneJob* b, int scaled) {
-  return scaled ? make_planes<MapA, MapB, true>(nullptr, *a, *b) : make_planes<MapA, MapB>(nullptr, *a, *b);
-}
+extern "C" int make(const PlaneJob* a, const PlaneJob* b) { return make_planes<MapA, MapB>(nullptr, *a, *b); }
 extern "C" const char* last() { return last_error; }
 """
-EXPONENTS = """
+SCALED = """
+extern "C" int make_scaled(const PlaneJob* a, const PlaneJob* b) {
+  return make_planes<MapA, MapB, true>(nullptr, *a, *b);
+}
 extern "C" int rows_of(const Input* x, int64_t ld, int64_t rows, int64_t columns, int* out) {
   return find_exponents<false>(nullptr, x, ld, rows, columns, out);
 }
@@ -45,16 +46,17 @@ class Job(ctypes.Structure):
     ]
 
 
-def text(sides: tuple[Side, Side], dtype: str, plane_dtype: str) -> str:
+def text(sides: tuple[Side, Side], dtype: str, plane_dtype: str, scaled: bool = False) -> str:
+    """The pass and C functions that run it; with scaling only if asked for, which takes as long to compile."""
     storage, plane = STORAGE[dtype], STORAGE[plane_dtype]
     accumulator = STORAGE["fp64" if dtype == "fp64" else "fp32"]
-    includes, body = joined(("host", "types", "planes", "exponents"), (dtype, plane_dtype))
+    includes, body = joined(("host", "types", "planes", *["exponents"] * scaled), (dtype, plane_dtype))
     aliases = f"using Input = {storage.name}; using Plane = {plane.name}; using Accumulator = {accumulator.name};"
     maps = [
         side_text(name, side, storage.bytes, plane.bytes, accumulator.bytes)
         for name, side in zip(("MapA", "MapB"), sides, strict=True)
     ]
-    return "\n".join([includes, "namespace {", aliases, *maps, "}", body, ENTRY, EXPONENTS])
+    return "\n".join([includes, "namespace {", aliases, *maps, "}", body, ENTRY, SCALED * scaled])
 
 
 class Case:
@@ -122,7 +124,7 @@ def test_planes_and_extras_are_exact(name, dtype, plane_dtype, tmp_path):
             Case(side, *types, shapes(side, block)[index], block, gap, offset)
             for side, block in zip(sides, ((8, 16), (5, 13)), strict=True)
         ]
-        assert library.make(*(ctypes.byref(case.job(extras)) for case in cases), 0) == 0
+        assert library.make(*(ctypes.byref(case.job(extras)) for case in cases)) == 0
         for case in cases:
             case.check(extras)
 
@@ -133,14 +135,14 @@ def test_an_absent_side_is_left_alone_and_a_wrong_one_refused(tmp_path):
     library = on_host(text(sides, "fp32", "fp32"), tmp_path)
     library.last.restype = ctypes.c_char_p
     case = Case(sides[0], np.float32, np.float32, (16, 32), (8, 16), 0, 0)
-    assert library.make(ctypes.byref(case.job()), ctypes.byref(Job()), 0) == 0
+    assert library.make(ctypes.byref(case.job()), ctypes.byref(Job())) == 0
     case.check()
     case = Case(sides[1], np.float32, np.float32, (16, 32), (8, 16), 0, 0)
-    assert library.make(ctypes.byref(Job()), ctypes.byref(case.job()), 0) == 0
+    assert library.make(ctypes.byref(Job()), ctypes.byref(case.job())) == 0
     case.check()
     wrong = case.job()
     wrong.plane_ld = 18
-    assert library.make(ctypes.byref(Job()), ctypes.byref(wrong), 0) == 2
+    assert library.make(ctypes.byref(Job()), ctypes.byref(wrong)) == 2
     assert library.last() == b"rows of planes must start on 16-byte boundaries, not 18 elements apart in slots of 192"
 
 
@@ -148,7 +150,7 @@ def test_an_absent_side_is_left_alone_and_a_wrong_one_refused(tmp_path):
 @pytest.mark.parametrize(("dtype", "plane_dtype"), [("fp64", "fp64"), ("bf16", "fp16"), ("fp16", "fp16")])
 def test_scaled_planes_are_exact(dtype, plane_dtype, tmp_path):
     sides = fused_sides(schedule(PLANS["winograd2"], dtype != plane_dtype))
-    library = on_host(text(sides, dtype, plane_dtype), tmp_path)
+    library = on_host(text(sides, dtype, plane_dtype, True), tmp_path)
     rng = np.random.default_rng(1)
     for index, gap in itertools.product(range(3), (0, 8, 3)):
         cases = []
@@ -156,7 +158,7 @@ def test_scaled_planes_are_exact(dtype, plane_dtype, tmp_path):
             shape = shapes(side, (4, 16))[index]
             exponents = rng.integers(-3, 4, shape[by_column]).astype(np.int32)
             cases.append(Case(side, NUMPY[dtype], NUMPY[plane_dtype], shape, (4, 16), gap, 0, exponents, by_column))
-        assert library.make(*(ctypes.byref(case.job()) for case in cases), 1) == 0
+        assert library.make_scaled(*(ctypes.byref(case.job()) for case in cases)) == 0
         for case in cases:
             case.check()
 
@@ -164,7 +166,7 @@ def test_scaled_planes_are_exact(dtype, plane_dtype, tmp_path):
 @needs_compiler
 @pytest.mark.parametrize("dtype", NUMPY)
 def test_exponents_bring_every_row_and_column_to_one(dtype, tmp_path):
-    library = on_host(text(fused_sides(schedule(PLANS["winograd"])), dtype, dtype), tmp_path)
+    library = on_host(text(fused_sides(schedule(PLANS["winograd"])), dtype, dtype, True), tmp_path)
     kind, rng = NUMPY[dtype], np.random.default_rng(0)
     info = ml_dtypes.finfo(kind)
     spread = 7 if dtype == "fp16" else 80
