@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kPeakThreads) exponents_of_peaks(uint32_t* pea
 
 // An element of C, out of the powers of its row and its column. The two are added first: one of them alone could
 // overflow what together stays in range. In halves, since their sum may be no normal number's exponent.
-__device__ __forceinline__ Accumulator unscaled(Accumulator value, int row_exponent, int column_exponent) {
+__host__ __device__ __forceinline__ Accumulator unscaled(Accumulator value, int row_exponent, int column_exponent) {
   const int exponent = -row_exponent - column_exponent, half = exponent >> 1;
   return value * power_of_two<Accumulator>(half) * power_of_two<Accumulator>(exponent - half);
 }

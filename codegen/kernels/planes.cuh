@@ -36,7 +36,7 @@ struct PlaneJob {
 
 // 2 to a power for which that is a normal number.
 template <class T>
-__device__ __forceinline__ T power_of_two(int exponent) {
+__host__ __device__ __forceinline__ T power_of_two(int exponent) {
   constexpr bool wide = sizeof(T) == 8;
   union {
     uint32_t word[sizeof(T) / 4];
