@@ -23,8 +23,9 @@ constexpr size_t kLibraryWorkspace = size_t(32) << 20;
 // Blocks of C with at least this many 128 x 128 tiles a multiprocessor are multiplied one after the other, smaller ones
 // by one strided-batched call. A single product gets the library's best kernel for its size: for FP64 blocks of 8192
 // an H200 needed 164 ms for seven in a row of which the batched call took 184. Small blocks need the batch to fill the
-// device. It wants all factors at one distance from each other, so plain blocks are copied for it: 2 of the passes'
-// 2 * (blocks + planes) blocks of traffic for each, where arrays of pointers would give up the kernels that load by TMA.
+// device. That call wants all factors at one distance from each other, so plain blocks are copied for it, one block to
+// write for each: 18 of the 195 blocks that the passes of Winograd's scheme squared move. Arrays of pointers would save
+// them, but leave the library fewer kernels to choose from.
 constexpr int64_t kTilesForSingle = 4;
 
 struct Library {

@@ -18,12 +18,14 @@ NUMPY = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16, "fp32": np.float32, "fp
 TYPES = [("fp32", "fp32"), ("fp64", "fp64"), ("bf16", "bf16"), ("bf16", "fp16"), ("fp16", "fp16"), ("bf16", "fp32")]
 I64, P = ctypes.c_int64, ctypes.c_void_p
 ENTRY = """
-extern "C" int make(const PlaneJob* a, const PlaneJob* b) { return make_planes<MapA, MapB>(nullptr, *a, *b); }
+// A function of types without a name outside of this file would have none itself.
+const PlaneJob& job(const void* from) { return *static_cast<const PlaneJob*>(from); }
+extern "C" int make(const void* a, const void* b) { return make_planes<MapA, MapB>(nullptr, job(a), job(b)); }
 extern "C" const char* last() { return last_error; }
 """
 SCALED = """
-extern "C" int make_scaled(const PlaneJob* a, const PlaneJob* b) {
-  return make_planes<MapA, MapB, true>(nullptr, *a, *b);
+extern "C" int make_scaled(const void* a, const void* b) {
+  return make_planes<MapA, MapB, true>(nullptr, job(a), job(b));
 }
 extern "C" int rows_of(const Input* x, int64_t ld, int64_t rows, int64_t columns, int* out) {
   return find_exponents<false>(nullptr, x, ld, rows, columns, out);
