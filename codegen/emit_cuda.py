@@ -1,42 +1,22 @@
-"""CUDA text: the device code of ``kernels/`` put together with the linear maps of one plan.
-
-The three maps are emitted as direct sums, not as the shared-subexpression programs: both passes are bound by memory
-traffic, so additions are free, and a sum that is stored at once keeps no shared value alive in a register.
-"""
+"""CUDA text: the device code of ``kernels/`` put together with the linear maps of one plan, products by cuBLAS."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from importlib.resources import files
 
 import numpy as np
 
 from catalog.measures import growth
+from codegen.device_text import STORAGE, joined
+from codegen.emit_planes import access_width, side_text, sum_text
 from codegen.plan import Plan
+from codegen.products import products
 
-SOURCES = ("types", "combine", "scatter", "products", "launch", "selftest")
-# 32-bit registers that the blocks of one thread may take; a thread has 255.
-_COMFORTABLE, _LIMIT = 64, 200
-
-
-@dataclass(frozen=True)
-class Storage:
-    """A storage type: C++ name, bytes, cudaDataType_t value, significand bits."""
-
-    name: str
-    bytes: int
-    library: int
-    significand: int
-
-
-STORAGE = {
-    "fp16": Storage("__half", 2, 2, 11),
-    "bf16": Storage("__nv_bfloat16", 2, 14, 8),
-    "fp32": Storage("float", 4, 0, 24),
-    "fp64": Storage("double", 8, 1, 53),
-}
+SOURCES = ("host", "types", "planes", "scatter", "products", "launch", "selftest")
+# 32-bit registers that the blocks of C of one thread may take, beside the products that it has under way.
+_COMFORTABLE = 64
+_FACTORS = "// For each product the plane that is its factor, or -1 - the number of a block that is one as it lies."
 
 
 def emit_cuda(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None, version: str = "unknown") -> str:
@@ -59,18 +39,22 @@ def emit_cuda(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None,
     if product_dtype not in ({dtype, "fp32"} if dtype != "fp64" else {dtype}):
         raise ValueError(f"products of {dtype} can be stored as {dtype} or fp32 (fp64: only fp64), not {product_dtype}")
     m, k, n = plan.format
-    widths = {side: _width(plan, side, blocks, dtype) for side, blocks in (("A", m * k), ("B", k * n), ("C", m * n))}
-    parts = [_banner(plan, dtype, product_dtype, version), _constants(plan, dtype, product_dtype, widths)]
-    parts += [
-        _planes("SideA", "A", plan.scheme.U, m, k),
-        _planes("SideB", "B", plan.scheme.V, k, n),
-        _outputs(plan.scheme.W, m, n),
+    storage, wide = STORAGE[dtype], STORAGE["fp64" if dtype == "fp64" else "fp32"].bytes
+    width = access_width(f"{m} x {n}", m * n, wide, storage.bytes, _COMFORTABLE)
+    found = products(plan)
+    maps = [
+        side_text(name, side, storage.bytes, storage.bytes, wide)
+        for name, side in (("MapA", found.a.side), ("MapB", found.b.side))
     ]
-    bodies, includes = zip(*(_source(name) for name in SOURCES), strict=True)
-    needed = {line for lines in includes for line in lines} - _unneeded_headers(dtype, product_dtype)
+    tables = [_table("kFactorsA", found.a.entries), _table("kFactorsB", found.b.entries)]
+    parts = [_banner(plan, dtype, product_dtype, version), _constants(plan, dtype, product_dtype, width)]
+    parts.append(
+        "\n\n".join(["namespace {", *maps, _outputs(found.W), "\n".join([_FACTORS, *tables]), "}  // namespace\n"])
+    )
+    includes, body = joined(SOURCES, (dtype, product_dtype))
     # The constants need the storage types' names, the kernels need the constants.
-    parts.insert(1, "\n".join(sorted(needed)) + "\n")
-    return "\n".join([*parts, *bodies]).replace("SCHEME_", prefix(plan, dtype, product_dtype) + "_")
+    parts.insert(1, includes)
+    return "\n".join([*parts, body]).replace("SCHEME_", prefix(plan, dtype, product_dtype) + "_")
 
 
 def header(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None) -> str:
@@ -101,7 +85,7 @@ levels {plan.levels}
 """
 
 
-def _constants(plan: Plan, dtype: str, product_dtype: str, widths: dict[str, int]) -> str:
+def _constants(plan: Plan, dtype: str, product_dtype: str, width: int) -> str:
     storage, product = STORAGE[dtype], STORAGE[product_dtype]
     accumulator, compute = ("double", 70) if dtype == "fp64" else ("float", 68)
     m, k, n = plan.format
@@ -118,8 +102,8 @@ using Product = {product.name};
 using Accumulator = {accumulator};
 constexpr int kBlocksM = {m}, kBlocksK = {k}, kBlocksN = {n}, kRank = {plan.rank};
 constexpr Accumulator kDivisor = {plan.divisor};
-// Elements of one access: 16 bytes where the blocks of a thread leave registers for it.
-constexpr int kWidthA = {widths["A"]}, kWidthB = {widths["B"]}, kWidthC = {widths["C"]};
+// Elements of one access to C: 16 bytes where the blocks of a thread leave registers for it.
+constexpr int kWidthC = {width};
 // cudaDataType_t of planes and products; CUBLAS_COMPUTE_32F is 68 (true FP32), CUBLAS_COMPUTE_64F is 70.
 constexpr int kPlaneType = {storage.library}, kProductType = {product.library}, kComputeType = {compute};
 // cublasMath_t: 0 is the default, which never rounds FP32 to TF32; 16 forbids to add parts of a product in 16 bits.
@@ -150,38 +134,11 @@ def _exact(plan: Plan, dtype: str, product_dtype: str) -> bool:
     return all(largest[name] <= limit for name, limit in limits.items()) and product * peak_c <= accumulator
 
 
-def _width(plan: Plan, side: str, blocks: int, dtype: str) -> int:
-    """Elements of one access: 16 bytes, or fewer where one thread's blocks would not fit in registers."""
-    registers = 2 if dtype == "fp64" else 1
-    if blocks * registers > _LIMIT:
-        raise ValueError(
-            f"{plan.format} cuts {side} into {blocks} blocks, more than the {_LIMIT // registers} a {dtype} CUDA "
-            "thread can hold; use fewer levels"
-        )
-    width = 16 // STORAGE[dtype].bytes
-    while width > 1 and blocks * width * registers > _COMFORTABLE:
-        width //= 2
-    return width
-
-
-def _planes(struct: str, matrix: str, factor: np.ndarray, rows: int, columns: int) -> str:
-    lines = [
-        f"// Planes of {matrix} in the order of the products.",
-        f"struct {struct} {{",
-        f"  static constexpr int rows = {rows}, columns = {columns};",
-        "  template <class Block, class Put>",
-        "  static __device__ __forceinline__ void planes(const Block& x, Put put) {",
-    ]
-    for column in factor.T.tolist():
-        lines.append(f"    put({_sum({i: c for i, c in enumerate(column) if c}, lambda i: f'x[{i}]')});")
-    return "\n".join([*lines, "  }", "};"]).join(("namespace {\n\n", "\n\n}  // namespace\n"))
-
-
-def _outputs(factor: np.ndarray, rows: int, columns: int) -> str:
+def _outputs(factor: np.ndarray) -> str:
     lines = [
         "// Blocks of C from the products, each product read once and added wherever it is needed.",
-        "struct SideC {",
-        f"  static constexpr int rows = {rows}, columns = {columns};",
+        "struct MapC {",
+        "  static constexpr int rows = kBlocksM, columns = kBlocksN;",
         "  template <class Next, class Block>",
         "  static __device__ __forceinline__ void outputs(Next next, Block& y) {",
     ]
@@ -191,30 +148,13 @@ def _outputs(factor: np.ndarray, rows: int, columns: int) -> str:
         for i, c in enumerate(column):
             if c:
                 head = f"y[{i}] = y[{i}]" if i in started else f"y[{i}] ="
-                text = _sum({r: c}, lambda r: f"p{r}")
+                text = sum_text({r: c}, lambda r: f"p{r}")
                 joined = f"- {text[1:]}" if text.startswith("-") else f"+ {text}"
                 lines.append(f"    {head} {joined if i in started else text};")
                 started.add(i)
-    return "\n".join([*lines, "  }", "};"]).join(("namespace {\n\n", "\n\n}  // namespace\n"))
+    return "\n".join([*lines, "  }", "};"])
 
 
-def _sum(terms: dict[int, int], name: Callable[[int], str]) -> str:
-    """A C++ expression for the sum of coefficient times value; a positive term comes first if there is one."""
-    text = ""
-    for index, c in sorted(terms.items(), key=lambda term: (term[1] < 0, term[0])):
-        magnitude = name(index) if abs(c) == 1 else f"Accumulator({abs(c)}) * {name(index)}"
-        text += f" {'-' if c < 0 else '+'} {magnitude}" if text else ("-" if c < 0 else "") + magnitude
-    return text
-
-
-def _source(name: str) -> tuple[str, list[str]]:
-    """A file of ``kernels/`` without its includes, and those of them that are not of its neighbours."""
-    text = files("codegen.kernels").joinpath(f"{name}.cuh").read_text(encoding="utf-8")
-    found = re.findall(r"^#include <.*>$", text, flags=re.M)
-    return re.sub(r"(^#include .*\n)+\n*", "", text, flags=re.M), found
-
-
-def _unneeded_headers(*dtypes: str) -> set[str]:
-    """The headers of storage types that a text does not use; they are the slowest part of its compilation."""
-    headers = {"fp16": "#include <cuda_fp16.h>", "bf16": "#include <cuda_bf16.h>"}
-    return {line for dtype, line in headers.items() if dtype not in dtypes}
+def _table(name: str, entries: Sequence[int]) -> str:
+    lines = [", ".join(map(str, entries[i : i + 20])) for i in range(0, len(entries), 20)]
+    return f"constexpr short {name}[kRank] = {{\n    " + ",\n    ".join(lines) + "};"

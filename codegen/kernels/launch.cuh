@@ -1,12 +1,10 @@
-// The C entry points. A launch queues three kernels and one batched product; it neither allocates nor synchronises,
+// The C entry points. A launch queues the planes, the products and the scatter; it neither allocates nor synchronises,
 // so it can be captured in a CUDA graph. Use a handle from one host thread at a time, on the device it was opened on.
 #include <new>
 
 #include "products.cuh"
 
 namespace {
-
-int64_t up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 // Block sizes and the parts of the workspace. K and N of a block are multiples of 8 elements, so that every row of a
 // plane is aligned for 16-byte accesses and for the fast kernels of cuBLAS.
@@ -30,9 +28,30 @@ bool fits(int64_t M, int64_t N, int64_t K) {
   return (double(M) * K + double(K) * N + double(M) * N) * kRank < double(INT64_C(1) << 50);
 }
 
-template <class T>
-bool row_aligned(const T* pointer, int64_t ld) {
-  return reinterpret_cast<uintptr_t>(pointer) % 16 == 0 && ld * sizeof(T) % 16 == 0;
+// Whether the products can read blocks of a matrix where they lie; leading dimensions have 32 bits in cuBLAS.
+template <class Map>
+bool readable(const PlaneJob& job) {
+  return job.rows == Map::rows * job.block_rows && job.columns == Map::columns * job.block_columns &&
+         row_aligned(job.matrix, job.ld) && job.ld <= INT32_MAX;
+}
+
+// What is to be made of one matrix. Extras complete the stack: copies of plain blocks, and planes of several products.
+template <class Map>
+PlaneJob job_of(const void* matrix, int64_t ld, int64_t rows, int64_t columns, Plane* stack, int64_t block_rows,
+                int64_t block_columns, bool all) {
+  PlaneJob job;
+  job.matrix = static_cast<const Input*>(matrix);
+  job.ld = ld, job.rows = rows, job.columns = columns;
+  job.block_rows = block_rows, job.block_columns = block_columns;
+  job.planes = stack;
+  job.plane_ld = block_columns, job.stride = block_rows * block_columns;
+  if (all || !readable<Map>(job)) job.extras = stack;
+  return job;
+}
+
+template <class Map>
+Factors factors_of(const PlaneJob& job) {
+  return {job.planes, job.extras ? nullptr : job.matrix, job.ld, job.block_rows, job.block_columns, Map::columns};
 }
 
 Status grid_of(int64_t rows, int64_t columns, int width, unsigned& grid) {
@@ -40,21 +59,6 @@ Status grid_of(int64_t rows, int64_t columns, int width, unsigned& grid) {
   if (blocks > INT32_MAX) return report(kMisuse, "a block of %lld x %lld is too large", (long long)rows, (long long)columns);
   grid = static_cast<unsigned>(blocks);
   return kDone;
-}
-
-template <class Side, int V>
-Status run_combine(cudaStream_t stream, const Input* matrix, int64_t ld, int64_t rows, int64_t columns, Plane* planes,
-                   int64_t block_rows, int64_t block_columns) {
-  unsigned grid;
-  if (Status status = grid_of(block_rows, block_columns, V, grid)) return status;
-  const bool aligned = row_aligned(matrix, ld);
-  if (aligned && rows == Side::rows * block_rows && columns == Side::columns * block_columns)
-    combine<Side, V, true><<<grid, kThreads, 0, stream>>>(matrix, ld, rows, columns, aligned, planes, block_rows,
-                                                          block_columns);
-  else
-    combine<Side, V, false><<<grid, kThreads, 0, stream>>>(matrix, ld, rows, columns, aligned, planes, block_rows,
-                                                           block_columns);
-  return checked(cudaGetLastError(), "the combine kernel");
 }
 
 Status run_scatter(cudaStream_t stream, const Product* products, int64_t block_rows, int64_t block_columns,
@@ -65,10 +69,10 @@ Status run_scatter(cudaStream_t stream, const Product* products, int64_t block_r
   const bool aligned = row_aligned(matrix, ld);
   const Accumulator a = static_cast<Accumulator>(alpha), b = static_cast<Accumulator>(beta);
   if (aligned && rows == kBlocksM * block_rows && columns == kBlocksN * block_columns)
-    scatter<SideC, V, true><<<grid, kThreads, 0, stream>>>(products, block_rows, block_columns, a, b, matrix, ld, rows,
+    scatter<MapC, V, true><<<grid, kThreads, 0, stream>>>(products, block_rows, block_columns, a, b, matrix, ld, rows,
                                                            columns, aligned);
   else
-    scatter<SideC, V, false><<<grid, kThreads, 0, stream>>>(products, block_rows, block_columns, a, b, matrix, ld, rows,
+    scatter<MapC, V, false><<<grid, kThreads, 0, stream>>>(products, block_rows, block_columns, a, b, matrix, ld, rows,
                                                             columns, aligned);
   return checked(cudaGetLastError(), "the scatter kernel");
 }
@@ -76,18 +80,12 @@ Status run_scatter(cudaStream_t stream, const Product* products, int64_t block_r
 // Loads every kernel now: modules load lazily, which must not happen while a graph is being captured. It also shows
 // at once that the file was built for another architecture.
 Status load_kernels() {
-  const void* kernels[] = {
-      reinterpret_cast<const void*>(combine<SideA, kWidthA, true>),
-      reinterpret_cast<const void*>(combine<SideA, kWidthA, false>),
-      reinterpret_cast<const void*>(combine<SideB, kWidthB, true>),
-      reinterpret_cast<const void*>(combine<SideB, kWidthB, false>),
-      reinterpret_cast<const void*>(scatter<SideC, kWidthC, true>),
-      reinterpret_cast<const void*>(scatter<SideC, kWidthC, false>),
-  };
+  const void* kernels[] = {reinterpret_cast<const void*>(scatter<MapC, kWidthC, true>),
+                           reinterpret_cast<const void*>(scatter<MapC, kWidthC, false>)};
   cudaFuncAttributes attributes;
   for (const void* kernel : kernels)
     if (Status status = checked(cudaFuncGetAttributes(&attributes, kernel), "loading the kernels")) return status;
-  return kDone;
+  return load_planes<MapA, MapB>();
 }
 
 }  // namespace
@@ -109,9 +107,14 @@ int SCHEME_open(void** handle, SCHEME_gemm product, void* context) {
   const cudaError_t code = cudaGetDeviceCount(&devices);
   if (code != cudaSuccess || devices == 0)
     return report(kMissing, "no usable CUDA device: %s", cudaGetErrorString(code));
-  Handle* opened = new (std::nothrow) Handle{product, context, {}};
+  Handle* opened = new (std::nothrow) Handle{product, context, 0, {}};
   if (!opened) return report(kFailed, "out of host memory");
-  Status status = load_kernels();
+  if (!product) opened->product = library_gemm, opened->context = &opened->library;
+  int device = 0;
+  cudaError_t found = cudaGetDevice(&device);
+  if (!found) found = cudaDeviceGetAttribute(&opened->multiprocessors, cudaDevAttrMultiProcessorCount, device);
+  Status status = checked(found, "asking for the device");
+  if (!status) status = load_kernels();
   if (!status && !product) status = open_library(opened->library);
   if (status) {
     SCHEME_close(opened);
@@ -139,26 +142,19 @@ int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, d
     return report(kMisuse, "the workspace has %zu bytes, %zu are needed", workspace ? workspace_bytes : size_t(0),
                   layout.total);
   if (reinterpret_cast<uintptr_t>(workspace) % 256) return report(kMisuse, "the workspace must be 256-byte aligned");
-  const Handle* opened = static_cast<const Handle*>(handle);
+  const Handle& opened = *static_cast<const Handle*>(handle);
   const cudaStream_t queue = static_cast<cudaStream_t>(stream);
   char* base = static_cast<char*>(workspace);
-  Plane* planes_a = reinterpret_cast<Plane*>(base + layout.planes_a);
-  Plane* planes_b = reinterpret_cast<Plane*>(base + layout.planes_b);
   Product* products = reinterpret_cast<Product*>(base + layout.products);
   const int64_t m = layout.M, n = layout.N, k = layout.K;
+  const bool all = in_one_call(opened, m, n);
+  const PlaneJob a = job_of<MapA>(A, lda, M, K, reinterpret_cast<Plane*>(base + layout.planes_a), m, k, all);
+  const PlaneJob b = job_of<MapB>(B, ldb, K, N, reinterpret_cast<Plane*>(base + layout.planes_b), k, n, all);
 
-  Status status = run_combine<SideA, kWidthA>(queue, static_cast<const Input*>(A), lda, M, K, planes_a, m, k);
-  if (!status) status = run_combine<SideB, kWidthB>(queue, static_cast<const Input*>(B), ldb, K, N, planes_b, k, n);
+  Status status = make_planes<MapA, MapB>(queue, a, b);
+  if (!status && opened.library.handle) status = set_stream(opened.library, queue, base);
+  if (!status) status = multiply(opened, queue, factors_of<MapA>(a), factors_of<MapB>(b), products);
   if (status) return status;
-  if (opened->product) {
-    const int code = opened->product(opened->context, stream, kRank, m, n, k, planes_a, k, m * k, planes_b, n, k * n,
-                                     products, n, m * n);
-    if (code) return report(kFailed, "the caller's product returned %d", code);
-  } else {
-    status = library_products(opened->library, queue, base, static_cast<int>(m), static_cast<int>(n),
-                              static_cast<int>(k), planes_a, planes_b, products);
-    if (status) return status;
-  }
   return run_scatter(queue, products, m, n, alpha, beta, static_cast<Input*>(C), ldc, M, N);
 }
 

@@ -1,10 +1,12 @@
 // Scatter: one pass that reads every product once and writes every block of C once,
 // C = alpha * (sum of products) / divisor + beta * C. With beta = 0 C is not read, as in BLAS.
-#include "combine.cuh"
+#include "planes.cuh"
 
 namespace {
 
-template <class Side, int V, bool WHOLE>
+constexpr int kThreads = 128;
+
+template <class Map, int V, bool WHOLE>
 __global__ void __launch_bounds__(kThreads)
     scatter(const Product* __restrict__ products, int64_t block_rows, int64_t block_columns, Accumulator alpha,
             Accumulator beta, Input* __restrict__ matrix, int64_t ld, int64_t rows, int64_t columns, bool aligned) {
@@ -14,8 +16,8 @@ __global__ void __launch_bounds__(kThreads)
   const Place at = place(item, packs, total, V);
   const Product* from = products + at.row * block_columns + at.column;
   const int64_t stride = block_rows * block_columns;
-  Pack<V> block[Side::rows * Side::columns];
-  Side::outputs(
+  Pack<V> block[Map::rows * Map::columns];
+  Map::outputs(
       [&]() {
         const Pack<V> product = load<V>(from);
         from += stride;
@@ -23,14 +25,14 @@ __global__ void __launch_bounds__(kThreads)
       },
       block);
 #pragma unroll
-  for (int i = 0; i < Side::rows; ++i) {
+  for (int i = 0; i < Map::rows; ++i) {
     const int64_t row = i * block_rows + at.row;
 #pragma unroll
-    for (int j = 0; j < Side::columns; ++j) {
+    for (int j = 0; j < Map::columns; ++j) {
       const int64_t column = j * block_columns + at.column;
       const int64_t valid = row < rows ? columns - column : 0;
       Input* to = matrix + row * ld + column;
-      Pack<V> sum = block[i * Side::columns + j];
+      Pack<V> sum = block[i * Map::columns + j];
       if (kDivisor != Accumulator(1)) {
 #pragma unroll
         for (int e = 0; e < V; ++e) sum.v[e] /= kDivisor;

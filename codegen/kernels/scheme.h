@@ -11,7 +11,9 @@
 extern "C" {
 #endif
 
-/* C_i = A_i B_i for i < count, queued on the CUDA stream; matrices of one kind lie `stride` elements apart. */
+/* C_i = A_i B_i for i < count, queued on the CUDA stream; matrices of one kind lie `stride` elements apart. A launch makes
+ * one call for all its products, or one for each: then A and B may lie in the matrices of the launch, with their lda
+ * and ldb. */
 typedef int (*SCHEME_gemm)(void* context, void* stream, int64_t count, int64_t M, int64_t N, int64_t K, const void* A,
                            int64_t lda, int64_t stride_a, const void* B, int64_t ldb, int64_t stride_b, void* C,
                            int64_t ldc, int64_t stride_c);

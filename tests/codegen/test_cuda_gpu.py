@@ -240,6 +240,13 @@ def test_the_first_product_of_a_process_may_be_captured(dtype, shape):
     assert (done.returncode, done.stdout) == (0, "PASS\n"), done.stderr
 
 
+@pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp32", "fp64"])
+@pytest.mark.parametrize("gap", [0, 16, 3])
+def test_large_products_read_plain_blocks_where_they_lie(dtype, gap):
+    with opened(PLANS["winograd"], dtype) as kernel:
+        check(kernel, (8192, 32, 8192), gap, 1, 0)
+
+
 def test_the_callers_product_replaces_cublas():
     from cupy.cuda import runtime
 

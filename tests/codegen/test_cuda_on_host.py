@@ -6,8 +6,6 @@ so this needs neither nvcc nor a GPU.
 
 import ctypes
 import itertools
-import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -17,6 +15,8 @@ import pytest
 
 from codegen.emit import emit
 from codegen.emit_cuda import prefix
+from codegen.products import products
+from tests.codegen.on_host import aligned, matrix, needs_compiler, on_host
 from tests.codegen.schemes import plans
 
 PLANS = plans()
@@ -24,38 +24,13 @@ NUMPY = {"fp32": np.float32, "fp64": np.float64, "bf16": ml_dtypes.bfloat16}
 I64, P, D, SIZE = ctypes.c_int64, ctypes.c_void_p, ctypes.c_double, ctypes.c_size_t
 GEMM = ctypes.CFUNCTYPE(ctypes.c_int, P, P, *[I64] * 4, *[P, I64, I64] * 3)
 SIZES = [(1, 1, 1), (5, 300, 3), (37, 41, 29), (64, 96, 32)]
+TILE = 256  # blocks of so many rows and columns are multiplied one by one on this host's single multiprocessor
 CASES = [
     *[(name, "fp32", "fp32") for name in PLANS],
     ("winograd2", "fp64", "fp64"),
     ("winograd", "bf16", "fp32"),
     ("rectangular", "bf16", "bf16"),
 ]
-
-
-def on_host(text: str, folder: Path) -> ctypes.CDLL:
-    text = re.sub(r"#include <cuda_.*>\n", "", text.split("// A program that tests the launch", 1)[0])
-    text = re.sub(r"(\w+<[\w, ]+>)<<<(\w+), kThreads, 0, stream>>>\(", r"run_grid(\1, \2, kThreads, ", text)
-    assert "<<<" not in text
-    source, library = folder / "kernel.cpp", folder / "kernel.so"
-    source.write_text('#include "device_on_host.h"\n' + text)
-    flags = ["-std=c++17", "-O0", "-shared", "-fPIC", f"-I{Path(__file__).parent}"]
-    subprocess.run(["g++", *flags, "-o", str(library), str(source)], check=True)
-    return ctypes.CDLL(str(library))
-
-
-def aligned(count: int, dtype, offset: int = 0) -> np.ndarray:
-    """An array whose first element lies `offset` elements behind a 256-byte boundary."""
-    size = np.dtype(dtype).itemsize
-    raw = np.full(count * size + 512, 0xFF, np.uint8)
-    start = -raw.ctypes.data % 256 + offset * size
-    return raw[start : start + count * size].view(dtype)
-
-
-def matrix(values: np.ndarray, gap: int, dtype, offset: int) -> np.ndarray:
-    rows, columns = values.shape
-    storage = aligned(rows * (columns + gap), dtype, offset).reshape(rows, columns + gap)
-    storage[:, :columns] = values
-    return storage
 
 
 ENTRIES = {
@@ -65,7 +40,6 @@ ENTRIES = {
     "launch": (ctypes.c_int, P, P, I64, I64, I64, D, P, I64, P, I64, D, P, I64, P, SIZE),
     "close": (None, P),
 }
-needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ was not found; install it")
 
 
 def function(library: ctypes.CDLL, name: str, entry: str):
@@ -81,15 +55,21 @@ def test_launch_is_exact_on_integers(name, dtype, product_dtype, tmp_path):
     library = on_host(emit(plan, "cuda", dtype=dtype, product_dtype=product_dtype), tmp_path)
     entries = prefix(plan, dtype, product_dtype)
 
+    calls = []
+
     @GEMM
     def product(context, stream, count, m, n, k, a, lda, sa, b, ldb, sb, c, ldc, sc):
-        def view(pointer, rows, columns, dtype):
-            flat = (ctypes.c_char * (count * rows * columns * np.dtype(dtype).itemsize)).from_address(pointer)
-            return np.frombuffer(flat, dtype).reshape(count, rows, columns)
+        def view(pointer, rows, columns, ld, stride, dtype):
+            size = np.dtype(dtype).itemsize
+            last = (count - 1) * stride + (rows - 1) * ld + columns
+            flat = np.frombuffer((ctypes.c_char * (last * size)).from_address(pointer), dtype)
+            strides = (stride * size, ld * size, size)
+            return np.lib.stride_tricks.as_strided(flat, (count, rows, columns), strides)
 
-        assert (lda, ldb, ldc, sa, sb, sc) == (k, n, n, m * k, k * n, m * n) and n % 8 == k % 8 == 0
-        left, right = view(a, m, k, kind).astype(float), view(b, k, n, kind).astype(float)
-        view(c, m, n, product_kind)[:] = (left @ right).astype(product_kind)
+        assert (ldc, sa, sb, sc) == (n, m * k, k * n, m * n) and n % 8 == k % 8 == 0
+        calls.append((count, lda == k, ldb == n))
+        left, right = view(a, m, k, lda, sa, kind).astype(float), view(b, k, n, ldb, sb, kind).astype(float)
+        view(c, m, n, ldc, sc, product_kind)[:] = (left @ right).astype(product_kind)
         return 0
 
     launch, workspace, handle = function(library, entries, "launch"), function(library, entries, "workspace"), P()
@@ -113,7 +93,58 @@ def test_launch_is_exact_on_integers(name, dtype, product_dtype, tmp_path):
                       n + gap, space.ctypes.data, size)  # fmt: skip
         assert code == 0, function(library, entries, "error")().decode()
         np.testing.assert_array_equal(c[:, :n].astype(float), exact)
+        assert [count for count, *_ in calls] == [plan.rank]  # blocks this small are multiplied in one call
+        calls.clear()
         assert np.isnan(c[:, n:].astype(float)).all(), "the kernel wrote outside C"
+    function(library, entries, "close")(handle)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["winograd", "rectangular", "mixed"])
+def test_plain_blocks_are_read_where_they_lie(name, tmp_path):
+    """Large products come one by one; their plain factors lie in the matrices, if those are cut without a rest."""
+    plan, (rows, inner, columns) = PLANS[name], PLANS[name].format
+    library, entries, handle = on_host(emit(plan, "cuda"), tmp_path), prefix(plan, "fp32"), P()
+    calls = []
+
+    @GEMM
+    def product(context, stream, count, m, n, k, a, lda, sa, b, ldb, sb, c, ldc, sc):
+        def view(pointer, rows, columns, ld):
+            flat = np.frombuffer((ctypes.c_char * (4 * ((rows - 1) * ld + columns))).from_address(pointer), np.float32)
+            return np.lib.stride_tricks.as_strided(flat, (rows, columns), (4 * ld, 4))
+
+        calls.append((count, *(next((i for i, x in enumerate(given) if within(p, x)), -1) for p in (a, b))))
+        view(c, m, n, ldc)[:] = view(a, m, k, lda) @ view(b, k, n, ldb)
+        return 0
+
+    def within(pointer, array):
+        return array.ctypes.data <= pointer < array.ctypes.data + array.nbytes
+
+    launch, workspace = function(library, entries, "launch"), function(library, entries, "workspace")
+    assert function(library, entries, "open")(ctypes.byref(handle), ctypes.cast(product, P), None) == 0
+    found, rng = products(plan), np.random.default_rng(0)
+    # Each side in turn: cut without a rest, with a rest of rows, with rows that are not aligned.
+    for rest, gap in [((0, 0), (0, 0)), ((1, 0), (0, 8)), ((0, 1), (8, 0)), ((0, 0), (0, 3)), ((0, 0), (5, 0))]:
+        m, k, n = rows * TILE - rest[0], inner * 8 - rest[1], columns * TILE
+        a = matrix(rng.integers(-2, 3, (m, k)), gap[0], np.float32, 0)
+        b = matrix(rng.integers(-2, 3, (k, n)), gap[1], np.float32, 0)
+        c, size = aligned(m * n, np.float32).reshape(m, n), workspace(m, n, k)
+        space, given = aligned(size, np.uint8), (a, b)
+        calls.clear()
+        code = launch(handle, None, m, n, k, 1, a.ctypes.data, k + gap[0], b.ctypes.data, n + gap[1], 0, c.ctypes.data,
+                      n, space.ctypes.data, size)  # fmt: skip
+        assert code == 0, function(library, entries, "error")().decode()
+        np.testing.assert_array_equal(c, a[:, :k] @ b[:, :n])
+        lie = [not any(rest) and gap[0] % 4 == 0, not rest[1] and gap[1] % 4 == 0]
+        expected = [
+            (1, *(side if lie[side] and entry < 0 else -1 for side, entry in enumerate(both)))
+            for both in zip(found.a.entries, found.b.entries, strict=True)
+        ]
+        assert calls == expected
+        # Slots of blocks that are read where they lie stay untouched.
+        stack = space[32 << 20 :][: 4 * plan.rank * TILE * 8].reshape(plan.rank, -1)
+        skipped = [r for r, entry in enumerate(found.a.entries) if entry != r]
+        assert all((stack[r] == 0xFF).all() == lie[0] for r in skipped)
     function(library, entries, "close")(handle)
 
 
