@@ -16,17 +16,16 @@ __device__ __forceinline__ void multiply_stage(Accumulators& sums, uint32_t stag
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int k = 0; k < kTileK; k += 16) {
-    uint32_t a[kFragmentsM][4], b[kFragmentsN / 2][4];
-#pragma unroll
-    for (int i = 0; i < kFragmentsM; ++i)
-      load_matrices(a[i], stage + place_in_a(warp_row() + 16 * i + lane % 16, k / 8 + lane / 16));
+    uint32_t a[4], b[kFragmentsN / 2][4];
 #pragma unroll
     for (int j = 0; j < kFragmentsN / 2; ++j)
       load_transposed(b[j], stage + place_in_b(k + lane % 16, warp_column() / 8 + 2 * j + lane / 16));
 #pragma unroll
-    for (int i = 0; i < kFragmentsM; ++i)
+    for (int i = 0; i < kFragmentsM; ++i) {
+      load_matrices(a, stage + place_in_a(warp_row() + 16 * i + lane % 16, k / 8 + lane / 16));
 #pragma unroll
-      for (int j = 0; j < kFragmentsN; ++j) multiply_add<T>(sums[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+      for (int j = 0; j < kFragmentsN; ++j) multiply_add<T>(sums[i][j], a, b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+    }
   }
 }
 
@@ -55,17 +54,16 @@ __device__ __forceinline__ void add_product(Accumulators& sums, Loader& loader, 
   }
 }
 
-// Two neighbours in a row of C = alpha * sum / divisor + beta * C.
-__device__ __forceinline__ void write_pair(const Work& work, int64_t row, int64_t column, float x, float y, bool aligned) {
-  Pack<2> sum = {x, y};
-  Output* to = work.C + row * work.ldc + column;
+// C = alpha * sum / divisor + beta * C for two neighbours of a row, of which `valid` exist.
+__device__ __forceinline__ void write_pair(const Work& work, Output* to, int valid, bool aligned, Pack<2> sum) {
+  if (valid <= 0) return;
   if (kDivisor != 1) {
     sum.v[0] /= kDivisor;
     sum.v[1] /= kDivisor;
   }
   sum = work.alpha * sum;
-  if (work.beta != 0) sum = sum + work.beta * load_edge<2>(to, work.N - column, aligned);
-  store_edge<2>(to, sum, work.N - column, aligned);
+  if (work.beta != 0) sum = sum + work.beta * load_edge<2>(to, valid, aligned);
+  store_edge<2>(to, sum, valid, aligned);
 }
 
 // Writes the accumulator, times a coefficient, to its pending tile or to C. A thread meets only its own elements in
@@ -79,6 +77,10 @@ __device__ __forceinline__ void publish(const Accumulators& sums, const Publicat
                     threadIdx.x;
   const int row = tile.row + warp_row() + threadIdx.x % 32 / 4, column = tile.column + warp_column() + threadIdx.x % 4 * 2;
   const int64_t first_row = publication.block / kBlocksN * work.m, first_column = publication.block % kBlocksN * work.n;
+  // What exists of the block from the thread's first element on.
+  const int rows = static_cast<int>(min(work.m, work.M - first_row)) - row;
+  const int columns = static_cast<int>(min(work.n, work.N - first_column)) - column;
+  Output* to = work.C + (first_row + row) * work.ldc + first_column + column;
   const bool aligned = reinterpret_cast<uintptr_t>(work.C) % (2 * sizeof(Output)) == 0 && work.ldc % 2 == 0;
 #pragma unroll
   for (int i = 0; i < kFragmentsM; ++i) {
@@ -96,12 +98,10 @@ __device__ __forceinline__ void publish(const Accumulators& sums, const Publicat
         __stcg(at, sum);
         continue;
       }
-      const int64_t x = column + 8 * j, y = row + 16 * i;
-      if (x >= work.n || first_column + x >= work.N) continue;
-      if (y < work.m && first_row + y < work.M) write_pair(work, first_row + y, first_column + x, sum.x, sum.y, aligned);
-      if (y + 8 < work.m && first_row + y + 8 < work.M)
-        write_pair(work, first_row + y + 8, first_column + x, sum.z, sum.w, aligned);
+      if (16 * i < rows) write_pair(work, to + 8 * j, columns - 8 * j, aligned, {sum.x, sum.y});
+      if (16 * i + 8 < rows) write_pair(work, to + 8 * work.ldc + 8 * j, columns - 8 * j, aligned, {sum.z, sum.w});
     }
+    to += 16 * work.ldc;
   }
 }
 

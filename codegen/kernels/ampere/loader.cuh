@@ -24,12 +24,12 @@ class Loader {
       const uint32_t to_a = stage + place_in_a(row_a(), chunk_a()), to_b = stage + place_in_b(row_b(), chunk_b());
       const int bytes = min(max(columns_a_, 0), 8) * 2;
       copy_async(to_a, a_, rows_a_ > 0 ? bytes : 0);
-      copy_async(to_a + kHalfA * 64, a_ + kHalfA * ld_a_, rows_a_ > kHalfA ? bytes : 0);
+      copy_async(to_a + kHalfA * 64, a_ + kHalfA * int64_t(ld_a_), rows_a_ > kHalfA ? bytes : 0);
       copy_async(to_b, b_, rows_b_ > 0 ? bytes_b_ : 0);
-      copy_async(to_b + kHalfB * 256, b_ + kHalfB * ld_b_, rows_b_ > kHalfB ? bytes_b_ : 0);
+      copy_async(to_b + kHalfB * 256, b_ + kHalfB * int64_t(ld_b_), rows_b_ > kHalfB ? bytes_b_ : 0);
       a_ += kTileK * 2;
       columns_a_ -= kTileK;
-      b_ += kTileK * ld_b_;
+      b_ += kTileK * int64_t(ld_b_);
       rows_b_ -= kTileK;
       left_ -= kTileK;
       if (left_ <= 0) {
@@ -71,7 +71,7 @@ class Loader {
   int tile_, turn_, left_;                         // left_: of K, in this product
   int rows_a_, columns_a_, rows_b_, bytes_b_;      // what exists from this thread's first chunk on
   const char *a_, *b_;                             // its first chunk
-  int64_t ld_a_, ld_b_;
+  int ld_a_, ld_b_;
 };
 
 }  // namespace
