@@ -3,7 +3,7 @@
 
 namespace {
 
-// 16-bit address of the CTA's dynamic shared memory, which is aligned for the swizzled tiles.
+// Address of the dynamic shared memory of the CTA within shared memory.
 __device__ __forceinline__ uint32_t shared_base() {
   extern __shared__ __align__(1024) unsigned char shared_memory[];
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
