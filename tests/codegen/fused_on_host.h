@@ -178,8 +178,9 @@ static void run_cta(unsigned threads, std::function<void()>& each) {
   for (const Fiber& fiber : fibers) require(fiber.done, "the threads of a CTA wait for each other for ever");
 }
 
+typedef void* cudaStream_t;
 template <class Each>
-void run_grid(dim3 grid, unsigned threads, size_t shared, void*, Each&& each) {
+void run_grid(dim3 grid, unsigned threads, size_t shared, cudaStream_t, Each&& each) {
   gridDim = grid;
   blockDim = dim3(threads);
   std::function<void()> call(each);
@@ -192,6 +193,11 @@ void run_grid(dim3 grid, unsigned threads, size_t shared, void*, Each&& each) {
         for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) call();
       }
     }
+}
+
+template <class Each>
+void run_grid(dim3 grid, unsigned threads, Each&& each) {
+  run_grid(grid, threads, 0, nullptr, each);
 }
 
 // The instructions.
@@ -287,12 +293,11 @@ void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b
 // The runtime.
 
 typedef int cudaError_t;
-typedef void* cudaStream_t;
 enum { cudaSuccess = 0, cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount, cudaDevAttrComputeCapabilityMajor };
 struct cudaFuncAttributes {};
 static int multiprocessors = 2;
-static const char* cudaGetErrorString(cudaError_t) { return "no error"; }
+static const char* cudaGetErrorString(cudaError_t code) { return code && violation ? violation : "no error"; }
 static cudaError_t cudaGetLastError() { return cudaSuccess; }
 static cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) { return cudaSuccess; }
 static cudaError_t cudaFuncSetAttribute(const void*, int, int) { return cudaSuccess; }
@@ -301,6 +306,19 @@ static cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess;
 static cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
   return *value = which == cudaDevAttrMultiProcessorCount ? multiprocessors : 8, cudaSuccess;
 }
+enum cudaMemcpyKind { cudaMemcpyDeviceToHost };
+static cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  return *memory = aligned_alloc(256, (bytes + 255) / 256 * 256), cudaSuccess;
+}
+template <class T>
+cudaError_t cudaFree(T* memory) {
+  return free(memory), cudaSuccess;
+}
+static cudaError_t cudaMemset(void* to, int value, size_t bytes) { return memset(to, value, bytes), cudaSuccess; }
+static cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+  return memcpy(to, from, bytes), cudaSuccess;
+}
+static cudaError_t cudaDeviceSynchronize() { return violation ? 1 : cudaSuccess; }
 template <class Kernel>
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* count, Kernel, int, size_t) {
   return *count = 1, cudaSuccess;

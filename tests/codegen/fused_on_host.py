@@ -26,18 +26,29 @@ ENTRIES = {
 
 
 def build(text: str, folder: Path) -> ctypes.CDLL:
-    """Compile a text whose file of PTX instructions was left out."""
-    text = re.sub(r"#include <cuda_.*>\n", "", text.split("// A program that tests the launch", 1)[0])
-    text = re.sub(r"(\S+)<<<([^>]*)>>>\((.*)\);", r"run_grid(\2, [&] { \1(\3); });", text)
-    assert "<<<" not in text and "asm" not in text
-    source, library = folder / "kernel.cpp", folder / "kernel.so"
-    source.write_text('#include "fused_on_host.h"\n' + text)
-    flags = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", f"-I{Path(__file__).parent}"]
-    subprocess.run(["g++", *flags, "-o", str(library), str(source)], check=True)
+    """Compile a text whose file of PTX instructions was left out to a library."""
+    library = folder / "kernel.so"
+    _compile(text, folder, library, "-shared", "-fPIC")
     found = ctypes.CDLL(str(library))
     found.host_violation.restype = ctypes.c_char_p
     found.host_readable.argtypes = [P, SIZE]
     return found
+
+
+def build_program(text: str, folder: Path) -> Path:
+    """The same to the program that tests itself."""
+    _compile(text, folder, folder / "selftest", "-DSUBCUBIC_MAIN")
+    return folder / "selftest"
+
+
+def _compile(text: str, folder: Path, result: Path, *flags: str) -> None:
+    text = re.sub(r"#include <cuda_.*>\n", "", text)
+    text = re.sub(r"(\S+)<<<([^>]*)>>>\((.*)\);", r"run_grid(\2, [&] { \1(\3); });", text)
+    assert "<<<" not in text and "asm" not in text
+    source = folder / "kernel.cpp"
+    source.write_text('#include "fused_on_host.h"\n' + text)
+    includes = f"-I{Path(__file__).parent}"
+    subprocess.run(["g++", "-std=c++17", "-O1", "-w", includes, *flags, "-o", result, source], check=True)
 
 
 def bind(library: ctypes.CDLL, name: str, entry: str):

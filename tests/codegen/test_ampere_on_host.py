@@ -4,14 +4,16 @@ Integers are chosen so that every step is exact; a wrong fragment, bank, barrier
 test proves that: it breaks the text and expects the emulation to notice.
 """
 
+import re
 import shutil
+import subprocess
 
 import numpy as np
 import pytest
 
 from codegen.emit_ampere import FAMILY, PARTS
 from codegen.fused_text import fused_text, prefix, types
-from tests.codegen.fused_on_host import Opened, build
+from tests.codegen.fused_on_host import Opened, build, build_program
 from tests.codegen.schemes import plans
 
 PLANS = plans()
@@ -33,11 +35,15 @@ LAUNCHES = [
 ]
 
 
+def emulated(name, kinds) -> str:
+    """The emitted text without the file of instructions that the emulation replaces."""
+    return fused_text(PLANS[name], kinds, FAMILY, "sm_80", [part for part in PARTS if part != "ampere/ptx"], "unknown")
+
+
 def opened(name, dtype, plane_dtype, c_dtype, folder, change=lambda text: text) -> Opened:
     kinds = types(dtype, plane_dtype, c_dtype)
-    parts = [part for part in PARTS if part != "ampere/ptx"]
-    text = change(fused_text(PLANS[name], kinds, FAMILY, "sm_80", parts, "unknown"))
-    return Opened(build(text, folder), prefix(PLANS[name], kinds, FAMILY), dtype, kinds.output)
+    library = build(change(emulated(name, kinds)), folder)
+    return Opened(library, prefix(PLANS[name], kinds, FAMILY), dtype, kinds.output)
 
 
 def integers(m, k, n):
@@ -85,3 +91,17 @@ def test_a_broken_text_is_noticed(what, tmp_path):
         except AssertionError:
             wrong += 1
     assert wrong
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_self_test_tells_right_from_wrong(broken, tmp_path):
+    text = emulated("winograd", types("bf16", "fp16"))
+    # The two sizes that would take an emulation too long.
+    text, count = re.subn(r"\s*{(517|1000), \d+, \d+, [^}]*},", "", text)
+    assert count == 2
+    if broken:
+        text = text.replace("b[j / 2][j % 2 * 2 + 1]);", "b[j / 2][j % 2 * 2]);")
+    done = subprocess.run([build_program(text, tmp_path)], capture_output=True, text=True)
+    assert done.returncode == int(broken), done.stdout + done.stderr
+    assert done.stdout.count("\n") == 10 and done.stdout.endswith("FAIL\n" if broken else "PASS\n")
+    assert ("WRONG" in done.stdout) == broken

@@ -126,9 +126,10 @@ def test_entry_points_are_those_of_the_header(nvcc, tmp_path):
         f"{header(PLANS['winograd'], kinds, FAMILY)}\nint main(void) {{\n  void *entry[{len(entries)}];\n{calls}"
         f"  {name}_close(NULL);\n"
         f"  return entry[6] == 0 || {name}_error()[0] || {name}_workspace(0, 1, 1) || !{name}_workspace(9, 9, 9) ||\n"
-        f"         {name}_planes_a(0, 1) || !{name}_planes_a(9, 9) || {name}_planes_b(1, 0) || !{name}_planes_b(9, 9);\n}}\n"
+        f"         {name}_planes_a(0, 1) || !{name}_planes_a(9, 9) ||\n"
+        f"         {name}_planes_b(1, 0) || !{name}_planes_b(9, 9);\n}}\n"
     )
-    command = ["gcc", "-std=c99", "-Wall", "-Werror", "-o", str(tmp_path / "caller"), str(caller), str(library)]
+    command = ["gcc", "-std=c99", "-Wall", "-Werror", "-o", tmp_path / "caller", caller, library]
     subprocess.run(command, check=True)
     subprocess.run([str(tmp_path / "caller")], check=True)
 
