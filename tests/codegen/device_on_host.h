@@ -4,6 +4,7 @@
 #include <cstring>
 
 #define __device__
+#define __host__
 #define __global__
 #define __forceinline__ inline
 #define __launch_bounds__(threads)
@@ -43,6 +44,14 @@ struct __nv_bfloat16 {
     memcpy(&value, &wide, 4);
     return value;
   }
+};
+
+// By the compiler's own half type, whose conversions round to nearest even and overflow to infinity, as on the device.
+struct __half {
+  _Float16 value;
+  __half() = default;
+  explicit __half(float from) : value(static_cast<_Float16>(from)) {}
+  operator float() const { return static_cast<float>(value); }
 };
 
 typedef int cudaError_t;
