@@ -7,9 +7,10 @@ from codegen.plan import Plan
 
 FAMILY = "sm80"
 PARTS = (
+    "host",
     "types",
+    "planes",
     "fused_work",
-    "fused_planes",
     "ampere/ptx",
     "ampere/tile",
     "ampere/loader",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -10,8 +9,9 @@ from importlib.resources import files
 import numpy as np
 
 from catalog.measures import growth
-from codegen.emit_cuda import STORAGE
-from codegen.fused_tables import sources, tables
+from codegen.device_text import STORAGE, joined
+from codegen.emit_planes import fused_sides, side_text
+from codegen.fused_tables import tables
 from codegen.plan import Plan
 from codegen.schedule import Schedule, schedule
 
@@ -78,11 +78,9 @@ def fused_text(plan: Plan, kinds: Types, family: str, arch: str, parts: Sequence
         version: of the emitting program.
     """
     found = schedule(plan, kinds.converted)
-    bodies, includes = zip(*(_source(name) for name in parts), strict=True)
-    unused = {f"#include <cuda_{name}.h>" for name in TYPES if name not in (kinds.input, kinds.plane)}
-    needed = sorted({line for lines in includes for line in lines} - unused)
-    text = [_banner(plan, found, kinds, arch, version), "\n".join(needed) + "\n", _constants(found, kinds)]
-    return "\n".join([*text, *bodies]).replace("SCHEME_", prefix(plan, kinds, family) + "_")
+    includes, body = joined(parts, (kinds.input, kinds.plane, kinds.output))
+    text = [_banner(plan, found, kinds, arch, version), includes, _constants(found, kinds), body]
+    return "\n".join(text).replace("SCHEME_", prefix(plan, kinds, family) + "_")
 
 
 def _banner(plan: Plan, found: Schedule, kinds: Types, arch: str, version: str) -> str:
@@ -158,30 +156,18 @@ def _exact(found: Schedule, kinds: Types) -> bool:
 
 
 def _maps(found: Schedule) -> str:
-    """``MapA`` and ``MapB``: each source of a side, as ``tables`` numbers them, as a combination of blocks."""
-    m, k, n = found.plan.format
-    shapes = (("A", m, k, found.planes_a), ("B", k, n, found.planes_b))
-    lines = ["// Sources as combinations of blocks, first the blocks that are read where they lie, then the planes."]
-    for (name, rows, columns, planes), side in zip(shapes, sources(found), strict=True):
-        places = [operand.index for operand in side if not operand.plane]
-        vectors = [[int(i == place) for i in range(rows * columns)] for place in places] + [list(v) for v in planes]
-        table = ",\n    ".join("{" + ", ".join(map(str, vector)) + "}" for vector in vectors)
+    """``MapA``, ``MapB``: what makes the planes; ``BlocksOfA``, ``BlocksOfB``: which blocks are read where they lie."""
+    lines = ["// The linear maps to the planes; extras are copies of the blocks that are read where they lie."]
+    sides = fused_sides(found)
+    element = STORAGE["fp16"].bytes
+    lines += [side_text(f"Map{name}", side, element, element) for name, side in zip("AB", sides, strict=True)]
+    for name, side in zip("AB", sides, strict=True):
+        places = [vector.index(1) for _, vector in side.extras]
         lines += [
-            f"__device__ constexpr short kPlaces{name}[] = {{{', '.join(map(str, places)) or '0'}}};",
-            f"__device__ constexpr float kSources{name}[{len(vectors)}][{rows * columns}] = {{\n    {table}}};",
-            f"struct Map{name} {{",
-            f"  static constexpr int rows = {rows}, columns = {columns}, plain = kPlain{name}, planes = kPlanes{name};",
-            f"  static __device__ __forceinline__ int place(int source) {{ return kPlaces{name}[source]; }}",
-            "  static __device__ __forceinline__ float coefficient(int source, int block) {",
-            f"    return kSources{name}[source][block];",
-            "  }",
+            f"__device__ constexpr short kPlacesOf{name}[] = {{{', '.join(map(str, places)) or '0'}}};",
+            f"struct BlocksOf{name} {{",
+            f"  static constexpr int count = {len(places)}, columns = {side.columns};",
+            f"  static __device__ __forceinline__ int at(int source) {{ return kPlacesOf{name}[source]; }}",
             "};",
         ]
     return "\n".join(lines)
-
-
-def _source(name: str) -> tuple[str, list[str]]:
-    """A file of ``kernels/`` without its includes, and those of them that are not of ours."""
-    text = files("codegen.kernels").joinpath(*f"{name}.cuh".split("/")).read_text(encoding="utf-8")
-    found = re.findall(r"^#include <.*>$", text, flags=re.M)
-    return re.sub(r"(^#include .*\n)+\n*", "", text, flags=re.M), found

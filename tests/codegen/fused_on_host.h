@@ -9,13 +9,15 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "types_on_host.h"
+
 #define __device__
+#define __host__
 #define __global__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
@@ -28,12 +30,6 @@ struct dim3 {
 };
 static dim3 blockIdx, threadIdx, blockDim, gridDim;
 
-struct alignas(16) uint4 {
-  unsigned x, y, z, w;
-};
-struct alignas(8) uint2 {
-  unsigned x, y;
-};
 struct alignas(16) float4 {
   float x, y, z, w;
 };
@@ -65,29 +61,6 @@ template <class T>
 T max(T a, T b) {
   return a < b ? b : a;
 }
-
-struct __nv_bfloat16 {
-  uint16_t bits;
-  __nv_bfloat16() = default;
-  explicit __nv_bfloat16(float value) {
-    uint32_t wide;
-    memcpy(&wide, &value, 4);
-    bits = value != value ? 0x7FFF : (wide + 0x7FFF + ((wide >> 16) & 1)) >> 16;
-  }
-  operator float() const {
-    const uint32_t wide = static_cast<uint32_t>(bits) << 16;
-    float value;
-    memcpy(&value, &wide, 4);
-    return value;
-  }
-};
-
-struct __half {
-  _Float16 value;
-  __half() = default;
-  explicit __half(float from) : value(static_cast<_Float16>(from)) {}
-  operator float() const { return static_cast<float>(value); }
-};
 
 // Fibers.
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
+from tests.codegen.on_host import aligned, matrix
+
 NUMPY = {"fp16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16), "fp32": np.dtype(np.float32)}
 I64, P, D, SIZE = ctypes.c_int64, ctypes.c_void_p, ctypes.c_double, ctypes.c_size_t
 ENTRIES = {
@@ -43,7 +45,7 @@ def build_program(text: str, folder: Path) -> Path:
 
 def _compile(text: str, folder: Path, result: Path, *flags: str) -> None:
     text = re.sub(r"#include <cuda_.*>\n", "", text)
-    text = re.sub(r"(\S+)<<<([^>]*)>>>\((.*)\);", r"run_grid(\2, [&] { \1(\3); });", text)
+    text = re.sub(r"(\S+)<<<(.*)>>>\((.*)\);", r"run_grid(\2, [&] { \1(\3); });", text)
     assert "<<<" not in text and "asm" not in text
     source = folder / "kernel.cpp"
     source.write_text('#include "fused_on_host.h"\n' + text)
@@ -55,20 +57,6 @@ def bind(library: ctypes.CDLL, name: str, entry: str):
     found = getattr(library, f"{name}_{entry}")
     found.restype, *found.argtypes = ENTRIES[entry]
     return found
-
-
-def aligned(count: int, dtype: np.dtype, offset: int = 0) -> np.ndarray:
-    """NaNs, of which the first lies `offset` elements behind a 256-byte boundary."""
-    raw = np.full(count * dtype.itemsize + 512 + offset * dtype.itemsize, 0xFF, np.uint8)
-    start = -raw.ctypes.data % 256 + offset * dtype.itemsize
-    return raw[start : start + count * dtype.itemsize].view(dtype)
-
-
-def matrix(values: np.ndarray, gap: int, dtype: np.dtype, offset: int) -> np.ndarray:
-    rows, columns = values.shape
-    storage = aligned(rows * (columns + gap), dtype, offset).reshape(rows, columns + gap)
-    storage[:, :columns] = values
-    return storage
 
 
 class Opened:

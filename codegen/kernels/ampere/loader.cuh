@@ -54,7 +54,7 @@ class Loader {
 
   __device__ __forceinline__ void next_product() {
     const Tile tile = tile_at(tile_, tiles_m_, tiles_n_);
-    const Factor a = factor<MapA>(work_.a, kTurns[turn_].a), b = factor<MapB>(work_.b, kTurns[turn_].b);
+    const Factor a = factor<BlocksOfA>(work_.a, kTurns[turn_].a), b = factor<BlocksOfB>(work_.b, kTurns[turn_].b);
     a_ = a.data + (tile.row + row_a()) * a.ld + chunk_a() * 16;
     ld_a_ = a.ld;
     rows_a_ = a.rows - tile.row - row_a();

@@ -34,16 +34,16 @@ struct Factor {
   int rows, columns;
 };
 
-template <class Map>
+template <class Blocks>
 __device__ __forceinline__ Factor factor(const Side& side, int source) {
   const int64_t size = side.block_rows * side.block_columns;
   const int rows = static_cast<int>(side.block_rows), columns = static_cast<int>(side.block_columns);
-  if (source >= Map::plain)
-    return {reinterpret_cast<const char*>(side.planes + (source - Map::plain) * size), 2 * side.block_columns, rows, columns};
+  if (source >= Blocks::count)
+    return {reinterpret_cast<const char*>(side.planes + (source - Blocks::count) * size), 2 * side.block_columns, rows, columns};
   if (side.copies)
     return {reinterpret_cast<const char*>(side.copies + source * size), 2 * side.block_columns, rows, columns};
-  const int place = Map::place(source);
-  const int64_t row = place / Map::columns * side.block_rows, column = place % Map::columns * side.block_columns;
+  const int place = Blocks::at(source);
+  const int64_t row = place / Blocks::columns * side.block_rows, column = place % Blocks::columns * side.block_columns;
   return {reinterpret_cast<const char*>(side.matrix + row * side.ld + column), 2 * side.ld,
           static_cast<int>(min(side.block_rows, side.rows - row)),
           static_cast<int>(min(side.block_columns, side.columns - column))};
