@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(kThreads, kCtasPerMultiprocessor) products(con
   const int steps = static_cast<int>((work.k + kTileK - 1) / kTileK);
   Ring ring = {shared_base(), 0};
   Loader loader(work, tiles_m, tiles_n);
-#pragma unroll
+#pragma unroll 1
   for (int stage = 0; stage < kStages - 1; ++stage) loader.load(ring.base + stage * kStageBytes);
   Accumulators sums;
   for (int index = blockIdx.x; index < tiles_m * tiles_n; index += gridDim.x) {
