@@ -62,8 +62,17 @@ __device__ __forceinline__ void write_pair(const Work& work, Output* to, int val
     sum.v[1] /= kDivisor;
   }
   sum = work.alpha * sum;
-  if (work.beta != 0) sum = sum + work.beta * load_edge<2>(to, valid, aligned);
-  store_edge<2>(to, sum, valid, aligned);
+  const bool two = valid > 1;
+  if (work.beta != 0) {
+    Accumulator old[2] = {0, 0};
+    widen(to[0], old[0]);
+    if (two) widen(to[1], old[1]);
+    sum.v[0] += work.beta * old[0];
+    sum.v[1] += work.beta * old[1];
+  }
+  if (two && aligned) return store<2>(to, sum);
+  narrow(sum.v[0], to[0]);
+  if (two) narrow(sum.v[1], to[1]);
 }
 
 // Writes the accumulator, times a coefficient, to its pending tile or to C. A thread meets only its own elements in
