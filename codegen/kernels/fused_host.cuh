@@ -9,7 +9,7 @@
 //   Status run(const Machine&, cudaStream_t, const Work&)          queues the products
 #include <new>
 
-#include "fused_planes.cuh"
+#include "fused_work.cuh"
 
 namespace {
 
@@ -45,10 +45,12 @@ struct Layout {
   }
 };
 
-// Blocks and tiles are counted in 32 bits; the second condition keeps every byte count far from overflow.
+// Largest size and leading dimension: the bytes of a row of a block, rounded up, are counted in 31 bits.
+constexpr int64_t kLargest = (INT64_C(1) << 30) - 1024;
+
+// The second condition keeps every byte count far from overflow.
 bool fits(int64_t M, int64_t N, int64_t K) {
-  const int64_t limit = INT64_C(1) << 30;
-  if (M < 1 || N < 1 || K < 1 || M > limit || N > limit || K > limit) return false;
+  if (M < 1 || N < 1 || K < 1 || M > kLargest || N > kLargest || K > kLargest) return false;
   return (double(M) * K + double(K) * N + double(M) * N) * kTurnCount < double(INT64_C(1) << 50);
 }
 
@@ -58,35 +60,49 @@ Side side(const void* matrix, int64_t ld, int64_t rows, int64_t columns, const v
           static_cast<const Plane*>(planes), block_rows, block_columns};
 }
 
-// Planes of one constant operand.
-template <class Map>
-Status pack(const void* handle, void* stream, const Side& from, void* planes, size_t planes_bytes) {
+// The work of the pass over one side; neither planes nor copies: nothing.
+PlaneJob job_of(const Side& from, void* planes, void* copies) {
+  PlaneJob job;
+  if (!planes && !copies) return job;
+  job.matrix = from.matrix;
+  job.ld = from.ld;
+  job.rows = from.rows;
+  job.columns = from.columns;
+  job.block_rows = from.block_rows;
+  job.block_columns = job.plane_ld = from.block_columns;
+  job.stride = from.block_rows * from.block_columns;
+  job.planes = static_cast<Plane*>(planes);
+  job.extras = static_cast<Input*>(copies);
+  return job;
+}
+
+// Whether the planes of one constant operand can be made.
+Status check_pack(const void* handle, const Side& from, const void* planes, size_t planes_bytes, size_t needed) {
   if (!handle) return report(kMisuse, "the handle is null: open one first");
-  if (!fits(from.rows, 1, from.columns))
+  if (!needed)
     return report(kMisuse, "sizes must be positive and addressable, not %lld x %lld", (long long)from.rows,
                   (long long)from.columns);
   if (!from.matrix || !planes) return report(kMisuse, "the matrix and its planes must not be null");
-  if (from.ld < from.columns)
-    return report(kMisuse, "the leading dimension must be at least %lld (row-major), not %lld",
-                  (long long)from.columns, (long long)from.ld);
-  const size_t needed = bytes_of(Map::planes, from.block_rows, from.block_columns, sizeof(Plane));
+  if (from.ld < from.columns || from.ld > kLargest)
+    return report(kMisuse, "the leading dimension must be at least %lld (row-major) and at most %lld, not %lld",
+                  (long long)from.columns, (long long)kLargest, (long long)from.ld);
   if (planes_bytes < needed) return report(kMisuse, "the planes have %zu bytes, %zu are needed", planes_bytes, needed);
   if (reinterpret_cast<uintptr_t>(planes) % 256) return report(kMisuse, "the planes must be 256-byte aligned");
-  return make_planes<Map>(static_cast<cudaStream_t>(stream), from, static_cast<Plane*>(planes));
+  return kDone;
 }
 
-// Planes that were not given, and copies of the blocks of a matrix whose rows are not aligned.
-template <class Map>
-Status prepare(cudaStream_t stream, Side& from, bool copy, char* planes, char* copies) {
-  Status status = kDone;
-  if (!from.planes) {
-    status = make_planes<Map>(stream, from, reinterpret_cast<Plane*>(planes));
-    from.planes = reinterpret_cast<const Plane*>(planes);
-  }
-  if (copy && !status) {
-    status = make_copies<Map>(stream, from, reinterpret_cast<Input*>(copies));
-    from.copies = reinterpret_cast<const Input*>(copies);
-  }
+// Makes the planes that were not given, and copies of the blocks of a matrix whose rows are not aligned.
+Status prepare_sides(cudaStream_t stream, char* workspace, const Layout& layout, Side& a, Side& b, bool copy_a, bool copy_b) {
+  Plane* planes_a = a.planes ? nullptr : reinterpret_cast<Plane*>(workspace + layout.planes_a);
+  Plane* planes_b = b.planes ? nullptr : reinterpret_cast<Plane*>(workspace + layout.planes_b);
+  Input* copies_a = copy_a ? reinterpret_cast<Input*>(workspace + layout.copies_a) : nullptr;
+  Input* copies_b = copy_b ? reinterpret_cast<Input*>(workspace + layout.copies_b) : nullptr;
+  const Status status =
+      make_planes<MapA, MapB>(stream, job_of(a, planes_a, copies_a), job_of(b, planes_b, copies_b));
+  if (planes_a) a.planes = planes_a;
+  if (planes_b) b.planes = planes_b;
+  a.copies = copies_a;
+  b.copies = copies_b;
   return status;
 }
 
@@ -109,7 +125,7 @@ int SCHEME_open(void** handle) {
   if (!opened) return report(kFailed, "out of host memory");
   // Modules load lazily, which must not happen while a graph is being captured.
   Status status = open_machine(opened->machine);
-  if (!status) status = load_planes();
+  if (!status) status = load_planes<MapA, MapB>();
   if (status) {
     SCHEME_close(opened);
     return status;
@@ -123,7 +139,7 @@ size_t SCHEME_workspace(int64_t M, int64_t N, int64_t K) {
   return fits(M, N, K) ? Layout(M, N, K, true, true, true, true).total : 0;
 }
 
-// At least one unit, so that 0 always means sizes that cannot be launched.
+// More than nothing, so that 0 always means sizes that cannot be launched.
 size_t SCHEME_planes_a(int64_t M, int64_t K) {
   return fits(M, 1, K) ? bytes_of(kPlanesA, part(M, kBlocksM, kUnitM), part(K, kBlocksK, kUnitK), sizeof(Plane)) + 256 : 0;
 }
@@ -135,13 +151,15 @@ size_t SCHEME_planes_b(int64_t N, int64_t K) {
 int SCHEME_pack_a(void* handle, void* stream, int64_t M, int64_t K, const void* A, int64_t lda, void* planes,
                   size_t planes_bytes) {
   const Side from = side(A, lda, M, K, nullptr, part(M, kBlocksM, kUnitM), part(K, kBlocksK, kUnitK));
-  return pack<MapA>(handle, stream, from, planes, planes_bytes);
+  const Status status = check_pack(handle, from, planes, planes_bytes, SCHEME_planes_a(M, K));
+  return status ? status : make_planes<MapA, MapB>(static_cast<cudaStream_t>(stream), job_of(from, planes, nullptr), {});
 }
 
 int SCHEME_pack_b(void* handle, void* stream, int64_t N, int64_t K, const void* B, int64_t ldb, void* planes,
                   size_t planes_bytes) {
   const Side from = side(B, ldb, K, N, nullptr, part(K, kBlocksK, kUnitK), part(N, kBlocksN, kUnitN));
-  return pack<MapB>(handle, stream, from, planes, planes_bytes);
+  const Status status = check_pack(handle, from, planes, planes_bytes, SCHEME_planes_b(N, K));
+  return status ? status : make_planes<MapA, MapB>(static_cast<cudaStream_t>(stream), {}, job_of(from, planes, nullptr));
 }
 
 int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, double alpha, const void* A,
@@ -154,13 +172,13 @@ int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, d
   if (lda < K || ldb < N || ldc < N)
     return report(kMisuse, "leading dimensions must be lda >= %lld, ldb >= %lld, ldc >= %lld (row-major)",
                   (long long)K, (long long)N, (long long)N);
+  if (lda > kLargest || ldb > kLargest)
+    return report(kMisuse, "leading dimensions of A and B must be at most %lld", (long long)kLargest);
   if (!A || !B || !C) return report(kMisuse, "A, B and C must not be null");
   if ((reinterpret_cast<uintptr_t>(planes_a) | reinterpret_cast<uintptr_t>(planes_b)) % 256)
     return report(kMisuse, "planes must be 256-byte aligned");
-  const bool copy_a = !row_aligned(static_cast<const Input*>(A), lda) ||
-                      (kExactBlocks && (M != kBlocksM * part(M, kBlocksM, kUnitM) || K != kBlocksK * part(K, kBlocksK, kUnitK)));
-  const bool copy_b = !row_aligned(static_cast<const Input*>(B), ldb) ||
-                      (kExactBlocks && (K != kBlocksK * part(K, kBlocksK, kUnitK) || N != kBlocksN * part(N, kBlocksN, kUnitN)));
+  const bool copy_a = !row_aligned(static_cast<const Input*>(A), lda);
+  const bool copy_b = !row_aligned(static_cast<const Input*>(B), ldb);
   const Layout layout(M, N, K, !planes_a, !planes_b, copy_a, copy_b);
   if (!workspace || workspace_bytes < layout.total)
     return report(kMisuse, "the workspace has %zu bytes, %zu are needed", workspace ? workspace_bytes : size_t(0),
@@ -169,9 +187,7 @@ int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, d
   const cudaStream_t queue = static_cast<cudaStream_t>(stream);
   char* base = static_cast<char*>(workspace);
   Side a = side(A, lda, M, K, planes_a, layout.m, layout.k), b = side(B, ldb, K, N, planes_b, layout.k, layout.n);
-  Status status = prepare<MapA>(queue, a, copy_a, base + layout.planes_a, base + layout.copies_a);
-  if (!status) status = prepare<MapB>(queue, b, copy_b, base + layout.planes_b, base + layout.copies_b);
-  if (status) return status;
+  if (Status status = prepare_sides(queue, base, layout, a, b, copy_a, copy_b)) return status;
   const Work work = {a,
                      b,
                      static_cast<Output*>(C),

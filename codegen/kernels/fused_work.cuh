@@ -1,28 +1,7 @@
-// What the host hands to a fused kernel, and how every part reports what went wrong.
-#include <cstdarg>
-#include <cstdio>
-
-#include "types.cuh"
+// What the host hands to a fused kernel.
+#include "planes.cuh"
 
 namespace {
-
-enum Status { kDone = 0, kFailed = 1, kMisuse = 2, kMissing = 4 };
-
-thread_local char last_error[512] = "";
-
-Status report(Status status, const char* format, ...) {
-  va_list values;
-  va_start(values, format);
-  vsnprintf(last_error, sizeof(last_error), format, values);
-  va_end(values);
-  return status;
-}
-
-Status checked(cudaError_t code, const char* what) {
-  return code == cudaSuccess ? kDone : report(kFailed, "%s failed: %s", what, cudaGetErrorString(code));
-}
-
-int64_t up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 // Where the factors of one side lie. A block is block_rows x block_columns; the matrix may end inside a block or before
 // it, and what lies beyond its end counts as zero.

@@ -24,7 +24,7 @@ struct PlaneJob {
   const Input* matrix = nullptr;  // null: nothing to do on this side
   int64_t ld = 0, rows = 0, columns = 0;
   int64_t block_rows = 0, block_columns = 0;
-  Plane* planes = nullptr;
+  Plane* planes = nullptr;  // null: none are wanted
   Input* extras = nullptr;  // null: none are wanted
   int64_t plane_ld = 0, stride = 0;
   // With scaling, elements are first multiplied by 2 to the power of the exponent of their row or of their column, as
@@ -109,7 +109,7 @@ __device__ __forceinline__ void make_pack(const PlaneJob& job, int64_t row, int6
   Map::load(get, x);
   if (job.extras) Map::load_extras(get, x);
   const int64_t offset = row * job.plane_ld + column;
-  Map::combine(x, Slots<V, Plane>{job.planes + offset, job.stride});
+  if (job.planes) Map::combine(x, Slots<V, Plane>{job.planes + offset, job.stride});
   if (job.extras) Map::combine_extras(x, Slots<V, Input>{job.extras + offset, job.stride});
 }
 
