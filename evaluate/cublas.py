@@ -22,7 +22,7 @@ WORKSPACE_BYTES = 32 << 20  # what the vendor recommends for Hopper, and what th
 VARIABLE = "SUBCUBIC_CUBLAS"
 _TYPES = {"fp16": 2, "bf16": 14, "fp32": 0, "fp64": 1}
 _COMPUTE_32F, _COMPUTE_64F = 68, 70
-_NO_TRANSPOSE, _DEFAULT_ALGORITHM = 0, -1
+_NO_TRANSPOSE, _TRANSPOSE, _DEFAULT_ALGORITHM = 0, 1, -1
 # The default never rounds FP32 to TF32. Without the other, parts of a long 16-bit product may be added in 16 bits.
 _DEFAULT_MATH, _NO_REDUCED_PRECISION_REDUCTION = 0, 16
 # Settings from outside that make cuBLAS compute in another precision than it is asked for.
@@ -62,16 +62,17 @@ class Cublas:
         set_outside = [f"{name}={os.environ[name]}" for name in _OVERRIDES if os.environ.get(name)]
         return f"cuBLAS {self.version} cublasGemmEx, {precision}" + "".join(f", {text}" for text in set_outside)
 
-    def gemm(self, m: int, n: int, k: int, a: int, b: int, c: int) -> None:
+    def gemm(self, m: int, n: int, k: int, a: int, b: int, c: int, layout: str = "nn") -> None:
         """Queue the row-major C = A B on the handle's stream.
 
         Args:
             m: rows of A and C.
             n: columns of B and C.
             k: columns of A, rows of B.
-            a: device address of A, leading dimension k.
-            b: device address of B, leading dimension n.
+            a: device address of A, dense.
+            b: device address of B, dense.
             c: device address of C, leading dimension n.
+            layout: a letter for A and one for B, n as the product has it or t for its transpose.
 
         Raises:
             CublasError: cuBLAS refuses the call.
@@ -80,10 +81,12 @@ class Cublas:
         scalar = ctypes.c_double if double else ctypes.c_float
         one, zero = ctypes.byref(scalar(1)), ctypes.byref(scalar(0))
         kind, compute = _TYPES[self.dtype], _COMPUTE_64F if double else _COMPUTE_32F
-        plain = _NO_TRANSPOSE
+        turned = [letter == "t" for letter in layout]
+        lda, ldb = m if turned[0] else k, k if turned[1] else n
+        operations = [_TRANSPOSE if turn else _NO_TRANSPOSE for turn in reversed(turned)]
         _call(
             self.library.cublasGemmEx,
-            *(self.handle, plain, plain, n, m, k, one, b, kind, n, a, kind, k, zero, c, kind, n),
+            *(self.handle, *operations, n, m, k, one, b, kind, ldb, a, kind, lda, zero, c, kind, n),
             *(compute, _DEFAULT_ALGORITHM),
         )
 

@@ -1,10 +1,10 @@
-"""The GPU path: the emitted CUDA library against cuBLAS on the same operands."""
+"""The GPU paths: an emitted CUDA library against cuBLAS on the same operands."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -16,13 +16,18 @@ from codegen.emit_cuda import prefix
 from codegen.plan import Plan
 from evaluate.cublas import open_cublas
 from evaluate.device import DeviceInfo, array_module, release_memory, snapshot
+from evaluate.fused import ZEROED_BYTES, build_fused, fused_prefix, open_fused
 from evaluate.kernel import open_kernel
 from evaluate.operands import DTYPES, draw, poison
 from evaluate.timing import Launch
+from evaluate.variants import FUSED_PATH, Variant
 from evaluate.windows import launches_in
 
 _LOAD_SECONDS = 0.5  # of work until clocks and power have answered to it
 _BATCH_SECONDS = 0.05  # of work queued at a time while nvidia-smi reads them
+_ANY = 255  # byte of which a poisoned workspace consists: NaN in every type
+
+Sizes = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -31,13 +36,13 @@ class Arms:
 
     Attributes:
         xp: cupy.
-        a: [M, K] of the first buffer set.
-        b: [K, N] of the first buffer set.
+        a: [M, K] of the first buffer set, a view where it is stored transposed.
+        b: [K, N] of the first buffer set, likewise.
         ours: queues the scheme.
         baseline: queues cuBLAS.
         result: C of the scheme in the first buffer set, after launch 0.
         baseline_result: C of the baseline.
-        workspace_bytes: device memory that the scheme needs besides A, B and C.
+        workspace_bytes: device memory that the scheme needs besides A, B and C, packed planes included.
         baseline_text: the baseline in words.
     """
 
@@ -52,31 +57,71 @@ class Arms:
     baseline_text: str
 
 
-def build_library(plan: Plan, dtype: str, product_dtype: str, device: DeviceInfo) -> Path:
-    """The emitted CUDA, built for a device.
+@dataclass(frozen=True)
+class Buffers:
+    """Sets of operands and results, so many that what the cache holds of a set is gone when it is used again.
+
+    Attributes:
+        xp: cupy.
+        sizes: M, N, K.
+        lefts: A as it is stored, of each set; all are equal.
+        rights: B.
+        outputs: C of the scheme, poisoned.
+        references: C of the baseline, poisoned.
+    """
+
+    xp: Any
+    sizes: Sizes
+    lefts: list[Any]
+    rights: list[Any]
+    outputs: list[Any]
+    references: list[Any]
+
+    @property
+    def stream(self) -> int:
+        """CuPy's current stream."""
+        return self.xp.cuda.get_current_stream().ptr
+
+    @property
+    def leading(self) -> Sizes:
+        """Leading dimensions of A, B and C."""
+        return self.lefts[0].shape[1], self.rights[0].shape[1], self.sizes[1]
+
+    def rotated(self, queue: Callable[[int, int, int, int], None], outputs: list[Any]) -> Launch:
+        """A launch that hands ``queue`` the next set: its number and the addresses of A, B and C."""
+
+        def launch(number: int) -> None:
+            i = number % len(self.lefts)
+            queue(i, self.lefts[i].data.ptr, self.rights[i].data.ptr, outputs[i].data.ptr)
+
+        return launch
+
+
+def build_library(plan: Plan, variant: Variant, device: DeviceInfo) -> tuple[Path, dict[str, Any]]:
+    """The emitted CUDA, built for a device, and facts of the kernel for its row.
 
     Raises:
         ValueError: the plan cannot be emitted with these types.
         codegen.build.MissingCompilerError: no nvcc.
         codegen.build.BuildError: nvcc refuses the text.
     """
-    return build_cuda(emit(plan, "cuda", dtype=dtype, product_dtype=product_dtype), device.arch, kind="shared")
+    if variant.path == FUSED_PATH:
+        return build_fused(plan, variant, device.arch)
+    text = emit(plan, "cuda", dtype=variant.dtype, product_dtype=variant.product_dtype)
+    return build_cuda(text, device.arch, kind="shared"), {}
 
 
 @contextmanager
 def open_arms(
     plan: Plan,
+    variant: Variant,
     library: Path,
-    dtype: str,
-    product_dtype: str,
-    shape: tuple[int, int, int],
+    shape: Sizes,
     distribution: str,
     seed: int,
     device: DeviceInfo,
 ) -> Iterator[Arms]:
     """Draw operands and open both libraries, ours as ``build_library`` made it; both are closed on leaving.
-
-    Launches rotate through sets of buffers, so many that what the cache holds of a set is gone when it is used again.
 
     Raises:
         evaluate.device.DeviceMissingError: no cuBLAS.
@@ -88,33 +133,91 @@ def open_arms(
     m, n, k = shape
     # cuBLAS comes first: finding it tells the emitted library where it is.
     try:
-        with open_cublas(xp, dtype) as cublas, open_kernel(library, prefix(plan, dtype, product_dtype)) as kernel:
-            size = kernel.workspace_bytes(m, n, k)
-            bytes_of_set = (m * k + k * n + m * n) * DTYPES[dtype].bytes
-            sets = 1 + ceil(2 * device.l2_bytes / bytes_of_set)
-            rng = xp.random.default_rng(seed)
-            a, b = (draw(xp, rng, size_of, dtype, distribution) for size_of in ((m, k), (k, n)))
-            lefts, rights = ([x] + [x.copy() for _ in range(sets - 1)] for x in (a, b))
-            outputs, references = ([poison(xp, (m, n), dtype) for _ in range(sets)] for _ in range(2))
-            # CuPy aligns allocations to 512 bytes.
-            workspace = xp.empty(size, dtype=xp.uint8)
-            stream = xp.cuda.get_current_stream().ptr
+        with open_cublas(xp, variant.dtype) as cublas:
+            buffers = draw_buffers(xp, variant, shape, distribution, seed, device.l2_bytes)
+            with open_ours(plan, variant, library, buffers, device.arch) as (ours, size):
+                a, b = (
+                    stored[0].T if letter == "t" else stored[0]
+                    for letter, stored in zip(variant.layout, (buffers.lefts, buffers.rights), strict=True)
+                )
 
-            def ours(number: int) -> None:
-                i = number % sets
-                pointers = (lefts[i].data.ptr, rights[i].data.ptr, outputs[i].data.ptr)
-                kernel.launch(stream, (m, n, k), *pointers, workspace.data.ptr, size)
+                def reference(_: int, left: int, right: int, out: int) -> None:
+                    cublas.gemm(m, n, k, left, right, out, variant.layout)
 
-            def baseline(number: int) -> None:
-                i = number % sets
-                pointers = (lefts[i].data.ptr, rights[i].data.ptr, references[i].data.ptr)
-                cublas.gemm(m, n, k, *pointers)
-
-            text = cublas.describe()
-            yield Arms(xp, a, b, ours, baseline, outputs[0], references[0], size, text)
-            xp.cuda.get_current_stream().synchronize()
+                baseline = buffers.rotated(reference, buffers.references)
+                results = buffers.outputs[0], buffers.references[0]
+                yield Arms(xp, a, b, ours, baseline, *results, size, cublas.describe())
+                xp.cuda.get_current_stream().synchronize()
     except xp.cuda.memory.OutOfMemoryError as error:
-        raise MemoryError(f"{m} x {k} by {k} x {n} in {dtype} does not fit on {device.name}: {error}") from None
+        raise MemoryError(f"{m} x {k} by {k} x {n} in {variant.dtype} does not fit on {device.name}: {error}") from None
+
+
+def draw_buffers(xp: Any, variant: Variant, shape: Sizes, distribution: str, seed: int, l2_bytes: int) -> Buffers:
+    """Operands of a shape as a variant stores them, copied into as many sets as exceed a cache of ``l2_bytes``."""
+    m, n, k = shape
+    dtype = variant.dtype
+    sets = 1 + ceil(2 * l2_bytes / ((m * k + k * n + m * n) * DTYPES[dtype].bytes))
+    rng = xp.random.default_rng(seed)
+    sides = []
+    for letter, size in zip(variant.layout, ((m, k), (k, n)), strict=True):
+        first = draw(xp, rng, size[::-1] if letter == "t" else size, dtype, distribution)
+        sides.append([first, *(first.copy() for _ in range(sets - 1))])
+    outputs, references = ([poison(xp, (m, n), dtype) for _ in range(sets)] for _ in range(2))
+    return Buffers(xp, shape, sides[0], sides[1], outputs, references)
+
+
+def open_ours(
+    plan: Plan, variant: Variant, library: Path, buffers: Buffers, arch: str
+) -> AbstractContextManager[tuple[Launch, int]]:
+    """Open a built library: its launch, and the bytes of device memory it has besides the matrices."""
+    if variant.path == FUSED_PATH:
+        return _open_fused(variant, library, fused_prefix(plan, variant, arch), buffers)
+    return _open_library(library, prefix(plan, variant.dtype, variant.product_dtype), buffers)
+
+
+@contextmanager
+def _open_library(path: Path, name: str, buffers: Buffers) -> Iterator[tuple[Launch, int]]:
+    m, n, k = buffers.sizes
+    with open_kernel(path, name) as kernel:
+        size = kernel.workspace_bytes(m, n, k)
+        workspace = buffers.xp.empty(size, dtype=buffers.xp.uint8)  # CuPy aligns allocations to 512 bytes
+        stream = buffers.stream
+
+        def queue(_: int, left: int, right: int, out: int) -> None:
+            kernel.launch(stream, (m, n, k), left, right, out, workspace.data.ptr, size)
+
+        yield buffers.rotated(queue, buffers.outputs), size
+
+
+@contextmanager
+def _open_fused(variant: Variant, path: Path, name: str, buffers: Buffers) -> Iterator[tuple[Launch, int]]:
+    m, n, k = buffers.sizes
+    xp, stream = buffers.xp, buffers.stream
+    with open_fused(path, name) as kernel:
+        size = kernel.workspace_bytes(m, n, k)
+        workspace = xp.full(size, _ANY, dtype=xp.uint8)
+        workspace[:ZEROED_BYTES] = 0
+        packed: list[list[Any]] = []  # for A and for B the planes of each set, none if a launch makes them
+        for side, given, matrices, rows, ld in (
+            ("a", variant.operands == "planes_given", buffers.lefts, m, buffers.leading[0]),
+            ("b", variant.operands != "variable", buffers.rights, n, buffers.leading[1]),
+        ):
+            length = kernel.planes_bytes(side, rows, k) if given else 0
+            packed.append([xp.full(length, _ANY, dtype=xp.uint8) for _ in matrices] if length else [])
+            for matrix, planes in zip(matrices, packed[-1], strict=False):
+                kernel.pack(side, stream, (rows, k), matrix.data.ptr, ld, planes.data.ptr, length)
+        left_planes, right_planes = (
+            [planes.data.ptr for planes in side] or [0] * len(buffers.lefts) for side in packed
+        )
+
+        def queue(i: int, left: int, right: int, out: int) -> None:
+            kernel.launch(
+                *(stream, buffers.sizes, left, right, out, workspace.data.ptr, size),
+                leading=buffers.leading,
+                planes=(left_planes[i], right_planes[i]),
+            )
+
+        yield buffers.rotated(queue, buffers.outputs), size + sum(side[0].nbytes for side in packed if side)
 
 
 def load_snapshot(xp: Any, launch: Launch, seconds: float, device: DeviceInfo) -> dict[str, float | str | None]:

@@ -62,24 +62,46 @@ def save(document: Mapping[str, Any], folder: Path) -> Path:
         OSError: the folder cannot be made or written; nothing is left behind.
         ValueError: the document holds a NaN or an infinity.
     """
-    written = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    folder.mkdir(parents=True, exist_ok=True)
-    device = re.sub(r"[^a-z0-9]+", "-", str(document["device"]).lower()).strip("-") or "device"
-    stamp = re.sub(r"[^0-9T]", "", str(document["created_utc"]).split("+")[0])
-    scratch = folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
-    try:
-        write_durably(scratch, written.encode())
+    return Saver(folder)(document)
+
+
+class Saver:
+    """Writes a growing document again and again, each time whole or not at all, to one new file.
+
+    Called with a document it returns the file, named by device, date and time of the first call; it raises as ``save``.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path: Path | None = None
+
+    def __call__(self, document: Mapping[str, Any]) -> Path:
+        """Write the document."""
+        written = json.dumps(document, indent=1, allow_nan=False) + "\n"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        scratch = self.folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+        try:
+            write_durably(scratch, written.encode())
+            if self.path is None:
+                self.path = self._new(scratch, document)
+            else:
+                scratch.replace(self.path)
+            sync_folder(self.folder)
+            return self.path
+        finally:
+            scratch.unlink(missing_ok=True)
+
+    def _new(self, scratch: Path, document: Mapping[str, Any]) -> Path:
+        device = re.sub(r"[^a-z0-9]+", "-", str(document["device"]).lower()).strip("-") or "device"
+        stamp = re.sub(r"[^0-9T]", "", str(document["created_utc"]).split("+")[0])
         for number in range(10_000):
-            path = folder / f"{device}-{stamp}{f'-{number}' if number else ''}.json"
+            path = self.folder / f"{device}-{stamp}{f'-{number}' if number else ''}.json"
             try:
                 os.link(scratch, path)  # unlike a rename, refuses an existing name
             except FileExistsError:
                 continue
-            sync_folder(folder)
             return path
-        raise FileExistsError(f"{folder} already holds 10000 results of {device} at {stamp}")
-    finally:
-        scratch.unlink(missing_ok=True)
+        raise FileExistsError(f"{self.folder} already holds 10000 results of {device} at {stamp}")
 
 
 def load(folder: Path) -> list[dict[str, Any]]:

@@ -33,6 +33,37 @@ class Regime(StrEnum):
     STEADY = "steady"
 
 
+class KernelPath(StrEnum):
+    """Products by the vendor's library, or all of it in one kernel; auto measures what there is."""
+
+    AUTO = "auto"
+    CUDA = "cuda"
+    FUSED = "fused"
+
+
+class Operands(StrEnum):
+    """What a launch of a fused kernel is given: nothing, the planes of B, the planes of both."""
+
+    VARIABLE = "variable"
+    B_CONSTANT = "b_constant"
+    PLANES_GIVEN = "planes_given"
+
+
+class PlaneDtype(StrEnum):
+    """Types of planes of fused kernels."""
+
+    INPUT = "input"
+    FP16 = "fp16"
+    BF16 = "bf16"
+
+
+class Layout(StrEnum):
+    """How A and B are stored: n row-major, t transposed."""
+
+    NN = "nn"
+    NT = "nt"
+
+
 class Distribution(StrEnum):
     """What the random inputs are drawn from: standard normal, [-1, 1], [0, 1]."""
 
@@ -54,11 +85,17 @@ def bench(
         ProductDtype, typer.Option(help="How block products of 16-bit types are stored.")
     ] = ProductDtype.INPUT,
     device: Annotated[Device, typer.Option(help="auto takes a GPU where there is one.")] = Device.AUTO,
+    path: Annotated[KernelPath, typer.Option(help="GPU: the vendor's products, or a fused kernel.")] = KernelPath.AUTO,
+    operands: Annotated[
+        list[Operands] | None, typer.Option(help="Fused: planes given to a launch; may be given several times.")
+    ] = None,
+    plane_dtype: Annotated[list[PlaneDtype] | None, typer.Option(help="Fused; may be given several times.")] = None,
+    layout: Annotated[list[Layout] | None, typer.Option(help="Fused; may be given several times.")] = None,
     pairs: Annotated[int | None, typer.Option(help="Interleaved pairs of timings, 30 by default.")] = None,
     regime: Annotated[Regime, typer.Option(help="Idle gaps, or settled clocks.")] = Regime.BURST,
     distribution: Annotated[Distribution, typer.Option(help="Of the random inputs.")] = Distribution.NORMAL,
     seed: Annotated[int, typer.Option(help="Of the random inputs.")] = 0,
-    limit: Annotated[float | None, typer.Option(help="Seconds of timing per row, at least 5 pairs.")] = None,
+    limit: Annotated[float | None, typer.Option(help="Seconds of timing per row, at least 7 pairs.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="One small shape, in seconds.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder to save the document to.")] = None,
     catalog: CatalogPath = None,
@@ -67,7 +104,8 @@ def bench(
     """Measure schemes against the vendor's GEMM of the same precision, interleaved, with errors against FP64."""
     from evaluate.bench import bench as measure
     from evaluate.device import require_gpu, usable_gpu, why_no_gpu
-    from evaluate.report import save, text
+    from evaluate.report import Saver, text
+    from evaluate.variants import Wanted
 
     gpu = require_gpu() if device is Device.GPU else usable_gpu() if device is Device.AUTO else None
     kind = "gpu" if gpu else "cpu"
@@ -86,23 +124,32 @@ def bench(
     reason = "" if gpu or device is Device.CPU else f" ({why_no_gpu()})"
     note(f"on the {kind.upper()}{reason}{f': {gpu.name}' if gpu else ''}")
     plans = _plans(found, levels)
+    wanted = Wanted(
+        path=path.value,
+        operands=_values(operands, Operands.VARIABLE),
+        plane_dtypes=_values(plane_dtype, PlaneDtype.INPUT),
+        layouts=_values(layout, Layout.NN),
+        product_dtype=None if product_dtype is ProductDtype.INPUT else product_dtype.value,
+    )
+    saver = Saver(out) if out is not None else None
     sizes = size or [] if size or shape else (_QUICK_SIZES if quick else _SIZES)[kind]
     document = measure(
         plans,
         [(n, n, n) for n in sizes] + shapes,
         [item.value for item in dtype or _DTYPES[kind]],
         device=kind,
+        wanted=wanted,
         commit=commit(),
         on_row=lambda row: note(text([row]).splitlines()[1]),
+        keep=saver,
         pairs=_QUICK_PAIRS if pairs is None and quick else 30 if pairs is None else pairs,
         regime=regime.value,
         distribution=distribution.value,
         seed=seed,
-        product_dtype=None if product_dtype is ProductDtype.INPUT else product_dtype.value,
         limit=limit if limit is not None else _QUICK_S if quick else _CPU_S if kind == "cpu" else None,
     )
-    if out is not None:
-        note(f"saved to {save(document, out)}")
+    if saver is not None:
+        note(f"saved to {saver(document)}")
     if json_output:
         print_json(document)
     else:
@@ -116,6 +163,10 @@ def bench(
     if document["interrupted"]:
         return ExitCode.INTERRUPTED
     return ExitCode.ERROR if wrong or not document["rows"] else ExitCode.DONE
+
+
+def _values(chosen: Sequence[StrEnum] | None, default: StrEnum) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(item.value for item in chosen or [default]))
 
 
 def _shape(text: str) -> tuple[int, int, int]:

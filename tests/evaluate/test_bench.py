@@ -43,7 +43,6 @@ def test_every_row_is_right_and_labelled(document):
         ({"pairs": 0}, "pairs must be at least 1"),
         ({"regime": "warm"}, "unknown regime"),
         ({"distribution": "cauchy"}, "unknown distribution"),
-        ({"product_dtype": "fp8"}, "unknown product dtype"),
     ],
 )
 def test_bad_requests_are_one_sentence(change, message):
