@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 from codegen.build import MissingCompilerError
 from codegen.plan import Plan
 from evaluate import cpu, cublas
+from evaluate.cases import Case, Row, Settings, Shape, identity
 from evaluate.device import DeviceInfo, DeviceMissingError, require_gpu, snapshot, usable_gpu
 from evaluate.operands import DTYPES, check_choice
-from evaluate.rows import Case, MeasureRow, Row, Settings, Shape, identity, prepare
+from evaluate.rows import MeasureRow, prepare
 from evaluate.timing import verdict
 from evaluate.variants import Variant, Wanted, variants
 from evaluate.windows import GPU_REGIMES, HOST_REGIMES
@@ -54,7 +55,7 @@ def bench(
         commit: as of ``measure``.
         on_row: as of ``measure``.
         keep: as of ``measure``.
-        **settings: the fields of ``evaluate.rows.Settings``.
+        **settings: the fields of ``evaluate.cases.Settings``.
 
     Returns:
         The document of ``measure``.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -14,13 +14,14 @@ from codegen.build import build_cuda
 from codegen.emit import emit
 from codegen.emit_cuda import prefix
 from codegen.plan import Plan
-from evaluate.cublas import open_cublas
+from evaluate.cublas import WORKSPACE_BYTES, CublasError, open_cublas
+from evaluate.cublaslt import open_cublaslt
 from evaluate.device import DeviceInfo, array_module, release_memory, snapshot
 from evaluate.fused import ZEROED_BYTES, build_fused, fused_prefix, open_fused
 from evaluate.kernel import open_kernel
 from evaluate.operands import DTYPES, draw, poison
 from evaluate.timing import Launch
-from evaluate.variants import FUSED_PATH, Variant
+from evaluate.variants import FUSED_PATH, VENDOR_PATH, Variant
 from evaluate.windows import launches_in
 
 _LOAD_SECONDS = 0.5  # of work until clocks and power have answered to it
@@ -39,22 +40,20 @@ class Arms:
         a: [M, K] of the first buffer set, a view where it is stored transposed.
         b: [K, N] of the first buffer set, likewise.
         ours: queues the scheme.
-        baseline: queues cuBLAS.
+        baselines: each a text and what queues it: cublasGemmEx, and cuBLASLt's first choice where it has one.
         result: C of the scheme in the first buffer set, after launch 0.
-        baseline_result: C of the baseline.
+        baseline_result: C of the baselines.
         workspace_bytes: device memory that the scheme needs besides A, B and C, packed planes included.
-        baseline_text: the baseline in words.
     """
 
     xp: Any
     a: Any
     b: Any
     ours: Launch
-    baseline: Launch
+    baselines: list[tuple[str, Launch]]
     result: Any
     baseline_result: Any
     workspace_bytes: int
-    baseline_text: str
 
 
 @dataclass(frozen=True)
@@ -107,6 +106,8 @@ def build_library(plan: Plan, variant: Variant, device: DeviceInfo) -> tuple[Pat
     """
     if variant.path == FUSED_PATH:
         return build_fused(plan, variant, device.arch)
+    if variant.path == VENDOR_PATH:
+        return Path(), {}
     text = emit(plan, "cuda", dtype=variant.dtype, product_dtype=variant.product_dtype)
     return build_cuda(text, device.arch, kind="shared"), {}
 
@@ -131,23 +132,29 @@ def open_arms(
     xp = array_module()
     release_memory()  # what an earlier measurement left in the pool, in sizes that may not suit this one
     m, n, k = shape
-    # cuBLAS comes first: finding it tells the emitted library where it is.
     try:
-        with open_cublas(xp, variant.dtype) as cublas:
+        # cuBLAS comes first: finding it tells the emitted library where it is.
+        with open_cublas(xp, variant.dtype) as cublas, ExitStack() as others:
             buffers = draw_buffers(xp, variant, shape, distribution, seed, device.l2_bytes)
-            with open_ours(plan, variant, library, buffers, device.arch) as (ours, size):
-                a, b = (
-                    stored[0].T if letter == "t" else stored[0]
-                    for letter, stored in zip(variant.layout, (buffers.lefts, buffers.rights), strict=True)
-                )
+            ours, size = others.enter_context(open_ours(plan, variant, library, buffers, device.arch))
+            a, b = (
+                stored[0].T if letter == "t" else stored[0]
+                for letter, stored in zip(variant.layout, (buffers.lefts, buffers.rights), strict=True)
+            )
 
-                def reference(_: int, left: int, right: int, out: int) -> None:
-                    cublas.gemm(m, n, k, left, right, out, variant.layout)
+            def gemm(_: int, left: int, right: int, out: int) -> None:
+                cublas.gemm(m, n, k, left, right, out, variant.layout)
 
-                baseline = buffers.rotated(reference, buffers.references)
-                results = buffers.outputs[0], buffers.references[0]
-                yield Arms(xp, a, b, ours, baseline, *results, size, cublas.describe())
-                xp.cuda.get_current_stream().synchronize()
+            baselines = [(cublas.describe(), buffers.rotated(gemm, buffers.references))]
+            try:
+                lt = others.enter_context(open_cublaslt(xp, variant.dtype, shape, variant.layout))
+            except CublasError:  # it need not have an algorithm for every shape
+                pass
+            else:
+                queue = buffers.rotated(lambda _, *addresses: lt(*addresses), buffers.references)
+                baselines.append((cublas.describe("cublasLtMatmul, first heuristic"), queue))
+            yield Arms(xp, a, b, ours, baselines, buffers.outputs[0], buffers.references[0], size)
+            xp.cuda.get_current_stream().synchronize()
     except xp.cuda.memory.OutOfMemoryError as error:
         raise MemoryError(f"{m} x {k} by {k} x {n} in {variant.dtype} does not fit on {device.name}: {error}") from None
 
@@ -172,7 +179,19 @@ def open_ours(
     """Open a built library: its launch, and the bytes of device memory it has besides the matrices."""
     if variant.path == FUSED_PATH:
         return _open_fused(variant, library, fused_prefix(plan, variant, arch), buffers)
+    if variant.path == VENDOR_PATH:
+        return _open_vendor(variant, buffers)
     return _open_library(library, prefix(plan, variant.dtype, variant.product_dtype), buffers)
+
+
+@contextmanager
+def _open_vendor(variant: Variant, buffers: Buffers) -> Iterator[tuple[Launch, int]]:
+    with open_cublas(buffers.xp, variant.dtype) as cublas:
+
+        def queue(_: int, left: int, right: int, out: int) -> None:
+            cublas.gemm(*buffers.sizes, left, right, out, variant.layout)
+
+        yield buffers.rotated(queue, buffers.outputs), WORKSPACE_BYTES
 
 
 @contextmanager

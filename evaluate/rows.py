@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -13,66 +13,16 @@ import numpy as np
 from codegen.plan import Plan
 from evaluate import cpu
 from evaluate.accuracy import Errors, errors, is_correct, sample_rows, tolerance
+from evaluate.cases import Case, Row
+from evaluate.counters import count
 from evaluate.device import DeviceInfo
-from evaluate.gpu import build_library, load_snapshot, open_arms
-from evaluate.operands import DISTRIBUTIONS, DTYPES, check_choice, draw, poison
-from evaluate.timing import PAIRS, Comparison, compare
+from evaluate.gpu import Arms, build_library, load_snapshot, open_arms
+from evaluate.operands import draw, poison
+from evaluate.timing import Comparison, Launch, compare
 from evaluate.variants import FUSED_PATH, Variant
 from evaluate.windows import GPU_REGIMES, HOST_REGIMES, gpu_measure, host_measure
 
-_LIBRARY_ALIGNMENT = 16  # bytes; with rows that start elsewhere a vendor's GEMM falls back to much slower kernels
-
-Row = dict[str, Any]
-Shape = tuple[int, int, int]  # M, N, K; A is M x K and B is K x N
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to measure.
-
-    Attributes:
-        pairs: interleaved pairs of windows.
-        regime: burst or steady.
-        distribution: of the operands.
-        seed: of operands, orders and row samples.
-        limit: seconds a row may spend on pairs, or None.
-        set: name of the set of shapes, copied into each row.
-        load: whether to read clocks and power while each arm runs, about two seconds a row.
-    """
-
-    pairs: int = PAIRS
-    regime: str = "burst"
-    distribution: str = "normal"
-    seed: int = 0
-    limit: float | None = None
-    set: str = "custom"
-    load: bool = True
-
-    def __post_init__(self) -> None:
-        check_choice("regime", self.regime, GPU_REGIMES)
-        check_choice("distribution", self.distribution, DISTRIBUTIONS)
-        if self.pairs < 1:
-            raise ValueError(f"pairs must be at least 1, not {self.pairs}")
-
-
-@dataclass(frozen=True)
-class Case:
-    """What one row is to measure.
-
-    Attributes:
-        plan: the scheme and its levels.
-        shape: M, N, K.
-        variant: how it is run.
-        settings: how it is measured.
-        facts: further keys of the row, for example ``orbit``: how the scheme was turned.
-    """
-
-    plan: Plan
-    shape: Shape
-    variant: Variant
-    settings: Settings
-    facts: Row = field(default_factory=dict)
-
+_TRIALS = 3  # windows by which the faster baseline is chosen
 
 MeasureRow = Callable[[Case], Row]
 
@@ -92,64 +42,43 @@ def prepare(plan: Plan, variant: Variant, gpu: DeviceInfo | None) -> MeasureRow:
     return lambda case: _cpu_row(case, arms)
 
 
-def identity(case: Case) -> Row:
-    """What is measured: all keys of a row that are known before it is."""
-    plan, variant, settings = case.plan, case.variant, case.settings
-    m, n, k = case.shape
-    widths = (m if variant.layout[0] == "t" else k, k if variant.layout[1] == "t" else n)
-    fused = variant.path == FUSED_PATH
-    return {
-        "id": plan.digest,
-        "format": str(plan.base.format),
-        "ring": str(plan.base.ring),
-        "rank": plan.base.rank,
-        "levels": plan.levels,
-        "path": variant.path,
-        "dtype": variant.dtype,
-        "plane_dtype": variant.plane_dtype,
-        "product_dtype": variant.product_dtype,
-        "M": m,
-        "N": n,
-        "K": k,
-        "layout": variant.layout if fused else "row-major",
-        "aligned": all(ld * DTYPES[variant.dtype].bytes % _LIBRARY_ALIGNMENT == 0 for ld in widths),
-        "operands": variant.operands,
-        "distribution": settings.distribution,
-        "seed": settings.seed,
-        "set": settings.set,
-        **({"options": dict(variant.options)} if variant.options else {}),
-        **case.facts,
-    }
-
-
 def _gpu_row(case: Case, library: Path, gpu: DeviceInfo) -> Row:
     plan, variant, settings = case.plan, case.variant, case.settings
-    regime = GPU_REGIMES[settings.regime]
     with open_arms(plan, variant, library, case.shape, settings.distribution, settings.seed, gpu) as arms:
         arms.ours(0)
-        arms.baseline(0)
+        baseline_text, baseline = _fastest(arms, gpu)
+        baseline(0)
         found = _errors(arms.xp, [arms.result, arms.baseline_result], arms.a, arms.b, case)
         first = arms.result.copy()
-        measure = gpu_measure(arms.xp, regime, gpu.l2_bytes)
-        timed = compare(
-            measure, arms.ours, arms.baseline, pairs=settings.pairs, seed=settings.seed, limit=settings.limit
-        )
+        measure = gpu_measure(arms.xp, GPU_REGIMES[settings.regime], gpu.l2_bytes)
+        timed = compare(measure, arms.ours, baseline, pairs=settings.pairs, seed=settings.seed, limit=settings.limit)
         loads: Row = {}
         if settings.load:
             loads["load"] = load_snapshot(arms.xp, arms.ours, timed.seconds, gpu)
-            loads["baseline_load"] = load_snapshot(arms.xp, arms.baseline, timed.baseline_seconds, gpu)
+            loads["baseline_load"] = load_snapshot(arms.xp, baseline, timed.baseline_seconds, gpu)
         arms.ours(0)
         # A result that moves between launches on the same operands is a race, however small the difference.
         repeatable = bool(arms.xp.array_equal(first.view(arms.xp.uint8), arms.result.view(arms.xp.uint8)))
         found["correct"] = found["correct"] and repeatable
-        return {
+        row = {
             **_times(timed, case),
             **found,
             "repeatable": repeatable,
             "workspace_bytes": arms.workspace_bytes,
-            "baseline": arms.baseline_text,
+            "baseline": baseline_text,
             **loads,
         }
+    if settings.counters:
+        row |= {"counters": count(case, "ours"), "baseline_counters": count(case, "baseline")}
+    return row
+
+
+def _fastest(arms: Arms, gpu: DeviceInfo) -> tuple[str, Launch]:
+    """The baseline that is fastest in a few short windows, and its text."""
+    if len(arms.baselines) == 1:
+        return arms.baselines[0]
+    measure = gpu_measure(arms.xp, GPU_REGIMES["burst"], gpu.l2_bytes)
+    return min(arms.baselines, key=lambda one: min(measure(one[1]) for _ in range(_TRIALS)))
 
 
 def _cpu_row(case: Case, arms: tuple[cpu.Multiply, cpu.Multiply]) -> Row:

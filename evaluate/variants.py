@@ -13,8 +13,8 @@ from evaluate import cpu
 from evaluate.device import DeviceInfo
 from evaluate.operands import DTYPES, check_choice
 
-LIBRARY_PATH, FUSED_PATH = "cuda", "fused"
-PATHS = ("auto", LIBRARY_PATH, FUSED_PATH)
+LIBRARY_PATH, FUSED_PATH, VENDOR_PATH = "cuda", "fused", "cublas"
+PATHS = ("auto", LIBRARY_PATH, FUSED_PATH, VENDOR_PATH)
 # Both operands new in every launch; B packed once outside the timing; both packed, only the products timed.
 OPERANDS = ("variable", "b_constant", "planes_given")
 # First A, then B: n is row-major as the product has it, t is stored transposed (for B: N x K).
@@ -28,7 +28,8 @@ class Variant:
 
     Attributes:
         dtype: of A, B and C.
-        path: "cuda" for products by the vendor's library, "fused" for one kernel, else one of ``evaluate.cpu``.
+        path: "cuda" for products by the vendor's library, "fused" for one kernel, "cublas" for the baseline itself
+            (its row shows the noise), else one of ``evaluate.cpu``.
         operands: one of ``OPERANDS``.
         plane_dtype: type of the planes.
         product_dtype: type in which products are stored; for fused ones that of the accumulator.
@@ -79,8 +80,10 @@ class Wanted:
         if self.product_dtype is not None:
             check_choice("product dtype", self.product_dtype, DTYPES)
         library = self.operands == ("variable",) and self.layouts == ("nn",) and self.plane_dtypes == ("input",)
-        if self.path == LIBRARY_PATH and not library:
-            raise ValueError("path cuda has variable operands, planes of the input type and layout nn; use path fused")
+        if self.path in (LIBRARY_PATH, VENDOR_PATH) and not library:
+            raise ValueError(
+                f"path {self.path} has variable operands, planes of the input type and layout nn; use path fused"
+            )
 
 
 def variants(plan: Plan, dtypes: Sequence[str], wanted: Wanted, gpu: DeviceInfo | None) -> list[Variant]:
@@ -96,6 +99,9 @@ def variants(plan: Plan, dtypes: Sequence[str], wanted: Wanted, gpu: DeviceInfo 
                 Variant(dtype, path, "variable", dtype, product_dtype_of(dtype, path, wanted.product_dtype))
                 for path in cpu.paths_for(dtype)
             ]
+            continue
+        if wanted.path == VENDOR_PATH:
+            found.append(Variant(dtype, VENDOR_PATH, "variable", dtype, dtype))
             continue
         reason = why_not_fused(dtype, gpu)
         if wanted.path == FUSED_PATH and reason:

@@ -5,8 +5,8 @@ import pytest
 from catalog.known import strassen
 from codegen.plan import plan
 from evaluate.bench import bench
+from evaluate.cases import Case, Settings, identity
 from evaluate.operands import DTYPES
-from evaluate.rows import Case, Settings, identity
 from evaluate.variants import Variant, Wanted, product_dtype_of
 
 
