@@ -69,13 +69,26 @@ def bench(
     for dtype in dtypes:
         check_choice("dtype", dtype, DTYPES)
     gpu = device_of(device)
-    cases = [
-        Case(plan, shape, variant, chosen)
-        for plan in plans
-        for shape in shapes
-        for variant in variants(plan, dtypes, wanted or Wanted(), gpu)
-    ]
-    return measure(cases, gpu, commit=commit, on_row=on_row, keep=keep)
+    found = [case for plan in plans for case in cases(plan, shapes, dtypes, wanted or Wanted(), gpu, chosen)]
+    return measure(found, gpu, commit=commit, on_row=on_row, keep=keep)
+
+
+def cases(
+    plan: Plan,
+    shapes: Sequence[Shape],
+    dtypes: Sequence[str],
+    wanted: Wanted,
+    gpu: DeviceInfo | None,
+    settings: Settings,
+    facts: Row | None = None,
+) -> list[Case]:
+    """All cases of a plan: every shape in every variant that is wanted.
+
+    Raises:
+        ValueError: path "fused" is wanted of a dtype or a device that has none.
+    """
+    ways = variants(plan, dtypes, wanted, gpu)
+    return [Case(plan, shape, variant, settings, facts or {}) for shape in shapes for variant in ways]
 
 
 def device_of(name: str) -> DeviceInfo | None:
@@ -90,7 +103,7 @@ def device_of(name: str) -> DeviceInfo | None:
 
 
 def measure(
-    cases: Sequence[Case],
+    found: Sequence[Case],
     gpu: DeviceInfo | None,
     *,
     commit: str = "unknown",
@@ -101,7 +114,7 @@ def measure(
     """Measure cases in their order. Everything is built before the first measurement.
 
     Args:
-        cases: one row each.
+        found: the cases, one row each.
         gpu: where; None for the CPU.
         commit: revision of this project, for the document.
         on_row: called with each row as soon as it is there.
@@ -119,15 +132,15 @@ def measure(
         codegen.build.MissingCompilerError: no nvcc, or no gcc for the path "c".
     """
     began = monotonic()
-    for case in cases:
+    for case in found:
         if len(case.shape) != 3 or min(case.shape) < 1:
             raise ValueError(f"a shape must be three positive sizes M, N, K, not {tuple(case.shape)}")
     if gpu:
         cublas.load()  # a missing baseline is said before anything is built
-    document = _head(gpu, [case.settings for case in cases], commit)
+    document = _head(gpu, [case.settings for case in found], commit)
     before = snapshot(gpu) if gpu else {}
     try:
-        for case, measure_row in zip(cases, _prepared(cases, gpu), strict=True):
+        for case, measure_row in zip(found, _prepared(found, gpu), strict=True):
             late = until is not None and monotonic() - began > until
             measured = _LATE if late else _attempt(measure_row, case)
             if isinstance(measured, str):
@@ -145,9 +158,9 @@ def measure(
     return _finished(document, before, snapshot(gpu) if gpu else {})
 
 
-def _prepared(cases: Sequence[Case], gpu: DeviceInfo | None) -> list[Callable[[Case], Row | str]]:
+def _prepared(found: Sequence[Case], gpu: DeviceInfo | None) -> list[Callable[[Case], Row | str]]:
     """What measures each case, each library built once; what could not be built says why instead."""
-    distinct = {_library_key(case): case for case in cases}
+    distinct = {_library_key(case): case for case in found}
     # A compiler for each core; on a CPU the same cores will measure, and building is short.
     with ThreadPoolExecutor(os.cpu_count() if gpu else 1) as pool:
         try:
@@ -158,7 +171,7 @@ def _prepared(cases: Sequence[Case], gpu: DeviceInfo | None) -> list[Callable[[C
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return [_or_reason(built[_library_key(case)]) for case in cases]
+    return [_or_reason(built[_library_key(case)]) for case in found]
 
 
 def _or_reason(found: MeasureRow | str) -> Callable[[Case], Row | str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from catalog.files import TEMPORARY_PREFIX, sync_folder, write_durably
 from evaluate.timing import PAIRS, verdict
+from evaluate.variants import FUSED_PATH, VENDOR_PATH
 
 Row = Mapping[str, Any]
 
@@ -125,14 +126,15 @@ def load(folder: Path) -> list[dict[str, Any]]:
 def results_table(folder: Path) -> str:
     """The README's table in Markdown: the newest row of each device, scheme, path, shape and regime; "" if none.
 
-    Rows whose result is wrong, or that were timed on fewer than ``PAIRS`` pairs or never, are left out.
+    Rows whose result is wrong, or that were timed on fewer than ``PAIRS`` pairs or never, are left out; fused kernels
+    have a table of their own, see ``evaluate.fused_table``.
     """
     newest: dict[tuple[Any, ...], tuple[str, Row]] = {}
     keys = ("id", "levels", "path", "dtype", "product_dtype", "M", "N", "K", "regime", "distribution", "operands")
     for document in load(folder):
         for row in document["rows"]:
             timed = "kind" not in row and row.get("seconds") is not None and not _few_pairs(row)
-            if timed and row.get("correct") is not False:
+            if timed and row["path"] not in (FUSED_PATH, VENDOR_PATH) and row.get("correct") is not False:
                 newest[document["device"], *(row.get(key) for key in keys)] = document["device"], row
     if not newest:
         return ""
@@ -153,7 +155,7 @@ def _cells(row: Row) -> list[str]:
         row["path"],
         row["dtype"]
         + (f" (products {row['product_dtype']})" if row.get("product_dtype") not in (None, row["dtype"]) else ""),
-        _shape(row),
+        shape_text(row),
         row.get("regime") or "-",
         _time(row.get("seconds")),
         _time(row.get("baseline_seconds")),
@@ -167,7 +169,8 @@ def _few_pairs(row: Row) -> bool:
     return row.get("ratio") is not None and row.get("pairs", 0) < PAIRS
 
 
-def _shape(row: Row) -> str:
+def shape_text(row: Row) -> str:
+    """The sizes of a row in words."""
     m, n, k = row["M"], row["N"], row["K"]
     text = f"{m}^3" if m == n == k else f"{m} x {n} x {k}"
     return f"{text} unaligned" if row.get("aligned") is False else text
