@@ -161,6 +161,8 @@ def fused_text(plan: Plan, variant: Variant, arch: str) -> str:
     Raises:
         ValueError: the plan cannot be emitted with these types.
     """
+    if _family(arch) == "ampere" and variant.layout != "nn":
+        raise ValueError(f"fused kernels for {arch} take layout nn only, not {variant.layout}")
     return _emitter(arch, "emit_{}")(plan, **_options(variant))
 
 
@@ -209,8 +211,12 @@ def _tile(text: str) -> str | None:
 
 
 def _emitter(arch: str, function: str) -> Any:
-    family = "hopper" if arch == "sm_90" else "ampere"
+    family = _family(arch)
     return getattr(import_module(f"codegen.emit_{family}"), function.format(family))
+
+
+def _family(arch: str) -> str:
+    return "hopper" if arch == "sm_90" else "ampere"
 
 
 def _options(variant: Variant) -> dict[str, Any]:

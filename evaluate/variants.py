@@ -17,8 +17,8 @@ LIBRARY_PATH, FUSED_PATH, VENDOR_PATH = "cuda", "fused", "cublas"
 PATHS = ("auto", LIBRARY_PATH, FUSED_PATH, VENDOR_PATH)
 # Both operands new in every launch; B packed once outside the timing; both packed, only the products timed.
 OPERANDS = ("variable", "b_constant", "planes_given")
-# First A, then B: n is row-major as the product has it, t is stored transposed (for B: N x K).
-LAYOUTS = ("nn", "nt")
+# First A, then B: n is row-major as the product has it, t is stored transposed (A as K x M, B as N x K).
+LAYOUTS = ("nn", "nt", "tn", "tt")
 FUSED_DTYPES = ("fp16", "bf16")
 
 

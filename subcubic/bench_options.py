@@ -46,6 +46,8 @@ class Layout(StrEnum):
 
     NN = "nn"
     NT = "nt"
+    TN = "tn"
+    TT = "tt"
 
 
 class Distribution(StrEnum):

@@ -129,7 +129,7 @@ def test_without_planes_there_is_one_variant(scheme):
         ({"path": "triton"}, "unknown path 'triton'"),
         ({"operands": ("constant",)}, "unknown operands 'constant'"),
         ({"plane_dtypes": ("fp32",)}, "unknown plane dtype 'fp32'"),
-        ({"layouts": ("tt",)}, "unknown layout 'tt'"),
+        ({"layouts": ("rc",)}, "unknown layout 'rc'"),
         ({"product_dtype": "fp8"}, "unknown product dtype"),
         ({"path": "cuda", "operands": ("b_constant",)}, "use path fused"),
     ],
