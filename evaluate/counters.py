@@ -117,9 +117,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def profile(case: Case, arm: Arm, gpu: DeviceInfo) -> None:
     """Launch an arm once between the calls that start and stop the profiler, after launches that are not counted."""
-    library, _ = build_library(case.plan, case.variant, gpu)
+    built = build_library(case.plan, case.variant, gpu)
     settings = case.settings
-    opened = open_arms(case.plan, case.variant, library, case.shape, settings.distribution, settings.seed, gpu)
+    opened = open_arms(case.variant, built, case.shape, settings.distribution, settings.seed, gpu)
     with opened as arms:
         launch = arms.ours if arm == "ours" else arms.baselines[0][1]
         runtime = arms.xp.cuda.runtime

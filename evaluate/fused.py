@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from codegen.build import build_reported
 from codegen.plan import Plan
 from codegen.schedule import schedule
-from evaluate.kernel import INTEGER, POINTER, REAL, SIZE, KernelError, check, load_library
+from evaluate.kernel import INTEGER, POINTER, REAL, SIZE, Built, KernelError, check, load_library
 from evaluate.variants import Variant
 
 ZEROED_BYTES = 4096  # of a new workspace, from its start
@@ -135,18 +134,17 @@ class FusedKernel:
 
 
 @contextmanager
-def open_fused(path: Path, name: str) -> Iterator[FusedKernel]:
+def open_fused(built: Built) -> Iterator[FusedKernel]:
     """Load a library of a fused kernel, and close its handle on leaving.
 
     Args:
-        path: the shared library.
-        name: what its entry points begin with, see ``fused_prefix``.
+        built: as of ``build_fused``.
 
     Raises:
         evaluate.device.DeviceMissingError: no device for which it was built.
         KernelError: the file is no such library, or it cannot be opened.
     """
-    library = load_library(path, name, _SIGNATURES)
+    library, name = load_library(built.path, built.name, _SIGNATURES), built.name
     handle = ctypes.c_void_p()
     check(library, name, getattr(library, f"{name}_open")(ctypes.byref(handle)))
     try:
@@ -163,12 +161,9 @@ def fused_text(plan: Plan, variant: Variant, arch: str) -> str:
     """
     if _family(arch) == "ampere" and variant.layout != "nn":
         raise ValueError(f"fused kernels for {arch} take layout nn only, not {variant.layout}")
-    return _emitter(arch, "emit_{}")(plan, **_options(variant))
-
-
-def fused_prefix(plan: Plan, variant: Variant, arch: str) -> str:
-    """What the entry points of ``fused_text`` begin with."""
-    return _emitter(arch, "prefix")(plan, **_options(variant))
+    family = _family(arch)
+    emitter = import_module(f"codegen.emit_{family}")
+    return getattr(emitter, f"emit_{family}")(plan, **_options(variant))
 
 
 def fused_arch(arch: str) -> str:
@@ -176,11 +171,11 @@ def fused_arch(arch: str) -> str:
     return "sm_90a" if arch == "sm_90" else arch
 
 
-def build_fused(plan: Plan, variant: Variant, arch: str) -> tuple[Path, dict[str, Any]]:
-    """The library of a fused kernel, and what it is made of.
+def build_fused(plan: Plan, variant: Variant, arch: str) -> Built:
+    """The library of a fused kernel.
 
     Returns:
-        The path, and these facts: ``registers`` and ``spill_bytes`` of the kernel that does the products (the one
+        It, with these facts: ``registers`` and ``spill_bytes`` of the kernel that does the products (the one
         with the most registers), ``tile`` as it stands in the text, ``publications``, ``slots``, ``planes_a`` and
         ``planes_b`` of the schedule.
 
@@ -193,7 +188,7 @@ def build_fused(plan: Plan, variant: Variant, arch: str) -> tuple[Path, dict[str
     path, usage = build_reported(text, fused_arch(arch))
     order = schedule(plan, convert=variant.plane_dtype != variant.dtype)
     largest = max(usage, key=lambda kernel: kernel.registers, default=None)
-    return path, {
+    facts = {
         "registers": largest.registers if largest else None,
         "spill_bytes": largest.spill_stores if largest else None,
         "tile": _tile(text),
@@ -202,17 +197,21 @@ def build_fused(plan: Plan, variant: Variant, arch: str) -> tuple[Path, dict[str
         "planes_a": len(order.planes_a),
         "planes_b": len(order.planes_b),
     }
+    return Built(path, _name(text), facts)
+
+
+def _name(text: str) -> str:
+    """What the entry points of a text begin with."""
+    found = re.search(r"\bint (\w+)_launch\(", text)
+    if not found:
+        raise ValueError("the emitted text has no launch function")
+    return found[1]
 
 
 def _tile(text: str) -> str | None:
     """The tile as M x N x K of the constants kTileM, kTileN and kTileK of a text."""
     sizes = [re.search(rf"\bkTile{letter} = (\d+)", text) for letter in "MNK"]
     return "x".join(size[1] for size in sizes if size) if all(sizes) else None
-
-
-def _emitter(arch: str, function: str) -> Any:
-    family = _family(arch)
-    return getattr(import_module(f"codegen.emit_{family}"), function.format(family))
 
 
 def _family(arch: str) -> str:

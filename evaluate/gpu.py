@@ -17,8 +17,8 @@ from codegen.plan import Plan
 from evaluate.cublas import WORKSPACE_BYTES, CublasError, open_cublas
 from evaluate.cublaslt import open_cublaslt
 from evaluate.device import DeviceInfo, array_module, release_memory, snapshot
-from evaluate.fused import ZEROED_BYTES, build_fused, fused_prefix, open_fused
-from evaluate.kernel import open_kernel
+from evaluate.fused import ZEROED_BYTES, build_fused, open_fused
+from evaluate.kernel import Built, open_kernel
 from evaluate.operands import DTYPES, draw, poison
 from evaluate.timing import Launch
 from evaluate.variants import FUSED_PATH, VENDOR_PATH, Variant
@@ -96,8 +96,8 @@ class Buffers:
         return launch
 
 
-def build_library(plan: Plan, variant: Variant, device: DeviceInfo) -> tuple[Path, dict[str, Any]]:
-    """The emitted CUDA, built for a device, and facts of the kernel for its row.
+def build_library(plan: Plan, variant: Variant, device: DeviceInfo) -> Built:
+    """The emitted CUDA, built for a device.
 
     Raises:
         ValueError: the plan cannot be emitted with these types.
@@ -107,16 +107,16 @@ def build_library(plan: Plan, variant: Variant, device: DeviceInfo) -> tuple[Pat
     if variant.path == FUSED_PATH:
         return build_fused(plan, variant, device.arch)
     if variant.path == VENDOR_PATH:
-        return Path(), {}
-    text = emit(plan, "cuda", dtype=variant.dtype, product_dtype=variant.product_dtype)
-    return build_cuda(text, device.arch, kind="shared"), {}
+        return Built(Path(), "")
+    types = (variant.dtype, variant.product_dtype)
+    text = emit(plan, "cuda", dtype=types[0], product_dtype=types[1])
+    return Built(build_cuda(text, device.arch, kind="shared"), prefix(plan, *types))
 
 
 @contextmanager
 def open_arms(
-    plan: Plan,
     variant: Variant,
-    library: Path,
+    built: Built,
     shape: Sizes,
     distribution: str,
     seed: int,
@@ -136,7 +136,7 @@ def open_arms(
         # cuBLAS comes first: finding it tells the emitted library where it is.
         with open_cublas(xp, variant.dtype) as cublas, ExitStack() as others:
             buffers = draw_buffers(xp, variant, shape, distribution, seed, device.l2_bytes)
-            ours, size = others.enter_context(open_ours(plan, variant, library, buffers, device.arch))
+            ours, size = others.enter_context(open_ours(variant, built, buffers))
             a, b = (
                 stored[0].T if letter == "t" else stored[0]
                 for letter, stored in zip(variant.layout, (buffers.lefts, buffers.rights), strict=True)
@@ -173,15 +173,13 @@ def draw_buffers(xp: Any, variant: Variant, shape: Sizes, distribution: str, see
     return Buffers(xp, shape, sides[0], sides[1], outputs, references)
 
 
-def open_ours(
-    plan: Plan, variant: Variant, library: Path, buffers: Buffers, arch: str
-) -> AbstractContextManager[tuple[Launch, int]]:
+def open_ours(variant: Variant, built: Built, buffers: Buffers) -> AbstractContextManager[tuple[Launch, int]]:
     """Open a built library: its launch, and the bytes of device memory it has besides the matrices."""
     if variant.path == FUSED_PATH:
-        return _open_fused(variant, library, fused_prefix(plan, variant, arch), buffers)
+        return _open_fused(variant, built, buffers)
     if variant.path == VENDOR_PATH:
         return _open_vendor(variant, buffers)
-    return _open_library(library, prefix(plan, variant.dtype, variant.product_dtype), buffers)
+    return _open_library(built, buffers)
 
 
 @contextmanager
@@ -195,9 +193,9 @@ def _open_vendor(variant: Variant, buffers: Buffers) -> Iterator[tuple[Launch, i
 
 
 @contextmanager
-def _open_library(path: Path, name: str, buffers: Buffers) -> Iterator[tuple[Launch, int]]:
+def _open_library(built: Built, buffers: Buffers) -> Iterator[tuple[Launch, int]]:
     m, n, k = buffers.sizes
-    with open_kernel(path, name) as kernel:
+    with open_kernel(built.path, built.name) as kernel:
         size = kernel.workspace_bytes(m, n, k)
         workspace = buffers.xp.empty(size, dtype=buffers.xp.uint8)  # CuPy aligns allocations to 512 bytes
         stream = buffers.stream
@@ -209,10 +207,10 @@ def _open_library(path: Path, name: str, buffers: Buffers) -> Iterator[tuple[Lau
 
 
 @contextmanager
-def _open_fused(variant: Variant, path: Path, name: str, buffers: Buffers) -> Iterator[tuple[Launch, int]]:
+def _open_fused(variant: Variant, built: Built, buffers: Buffers) -> Iterator[tuple[Launch, int]]:
     m, n, k = buffers.sizes
     xp, stream = buffers.xp, buffers.stream
-    with open_fused(path, name) as kernel:
+    with open_fused(built) as kernel:
         size = kernel.workspace_bytes(m, n, k)
         workspace = xp.full(size, _ANY, dtype=xp.uint8)
         workspace[:ZEROED_BYTES] = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,21 @@ _MISSING = 4  # status of the library's functions when cuBLAS or the device is n
 
 class KernelError(RuntimeError):
     """An emitted library refused a call; the message is its own."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """A compiled library that is not loaded yet.
+
+    Attributes:
+        path: the shared library.
+        name: prefix of its entry points.
+        facts: keys of the rows that are measured with it.
+    """
+
+    path: Path
+    name: str
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

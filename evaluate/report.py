@@ -152,9 +152,8 @@ def _cells(row: Row) -> list[str]:
     return [
         f"{row['format']}:{row['rank']}",
         str(row["levels"]),
-        row["path"],
-        row["dtype"]
-        + (f" (products {row['product_dtype']})" if row.get("product_dtype") not in (None, row["dtype"]) else ""),
+        _path(row),
+        _dtype(row),
         shape_text(row),
         row.get("regime") or "-",
         _time(row.get("seconds")),
@@ -163,6 +162,19 @@ def _cells(row: Row) -> list[str]:
         "WRONG" if row.get("correct") is False else "-" if ours is None else f"{ours:.2e}",
         "-" if ours is None or not theirs else f"x{ours / theirs:.2f}",
     ]
+
+
+def _path(row: Row) -> str:
+    options = "".join(f" {name}={value}" for name, value in row.get("options", {}).items())
+    layout = f" {row['layout']}" if row.get("layout") not in (None, "nn", "row-major") else ""
+    operands = "" if row.get("operands", "variable") == "variable" else f", {row['operands'].replace('_', ' ')}"
+    return row["path"] + layout + options + operands
+
+
+def _dtype(row: Row) -> str:
+    what = "planes" if row["path"] == FUSED_PATH else "products"
+    stored = row.get("plane_dtype" if row["path"] == FUSED_PATH else "product_dtype")
+    return row["dtype"] + (f" ({what} {stored})" if stored not in (None, row["dtype"]) else "")
 
 
 def _few_pairs(row: Row) -> bool:

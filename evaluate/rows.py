@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from evaluate.cases import Case, Row
 from evaluate.counters import count
 from evaluate.device import DeviceInfo
 from evaluate.gpu import Arms, build_library, load_snapshot, open_arms
+from evaluate.kernel import Built
 from evaluate.operands import draw, poison
 from evaluate.timing import Comparison, Launch, compare
 from evaluate.variants import FUSED_PATH, Variant
@@ -36,15 +36,15 @@ def prepare(plan: Plan, variant: Variant, gpu: DeviceInfo | None) -> MeasureRow:
         codegen.build.MissingCompilerError: no nvcc, or no gcc for the path "c".
     """
     if gpu:
-        device, (library, facts) = gpu, build_library(plan, variant, gpu)
-        return lambda case: {**facts, **_gpu_row(case, library, device)}
+        device, built = gpu, build_library(plan, variant, gpu)
+        return lambda case: {**built.facts, **_gpu_row(case, built, device)}
     arms = cpu.arms(plan, variant.dtype, variant.path, variant.product_dtype)
     return lambda case: _cpu_row(case, arms)
 
 
-def _gpu_row(case: Case, library: Path, gpu: DeviceInfo) -> Row:
-    plan, variant, settings = case.plan, case.variant, case.settings
-    with open_arms(plan, variant, library, case.shape, settings.distribution, settings.seed, gpu) as arms:
+def _gpu_row(case: Case, built: Built, gpu: DeviceInfo) -> Row:
+    settings = case.settings
+    with open_arms(case.variant, built, case.shape, settings.distribution, settings.seed, gpu) as arms:
         arms.ours(0)
         baseline_text, baseline = _fastest(arms, gpu)
         baseline(0)

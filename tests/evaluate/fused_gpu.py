@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,9 @@ from catalog.store import Catalog
 from catalog.transform import kron, orient
 from codegen.plan import Plan, plan
 from evaluate.accuracy import tolerance
-from evaluate.device import array_module, require_gpu
-from evaluate.fused import ZEROED_BYTES, FusedKernel, build_fused, fused_prefix, open_fused
+from evaluate.device import array_module
+from evaluate.fused import ZEROED_BYTES, FusedKernel, build_fused, open_fused
+from evaluate.kernel import Built
 from evaluate.operands import narrow, poison, widen
 from evaluate.variants import Variant
 from subcubic.starter import shipped
@@ -59,7 +59,7 @@ def schemes() -> dict[str, Scheme]:
 Key = tuple[str, Variant]
 
 
-def build_all(keys: Sequence[Key], plans: dict[str, Plan], arch: str) -> dict[Key, Path | str]:
+def build_all(keys: Sequence[Key], plans: dict[str, Plan], arch: str) -> dict[Key, Built | str]:
     """Libraries, or why there is none, made by as many processes as there are cores: planning is Python."""
     context = multiprocessing.get_context("spawn")  # a forked process must not inherit the CUDA context
     with ProcessPoolExecutor(min(16, os.cpu_count() or 1), mp_context=context) as pool:
@@ -67,9 +67,9 @@ def build_all(keys: Sequence[Key], plans: dict[str, Plan], arch: str) -> dict[Ke
         return {key: future.result() for key, future in futures.items()}
 
 
-def _build(plan: Plan, variant: Variant, arch: str) -> Path | str:
+def _build(plan: Plan, variant: Variant, arch: str) -> Built | str:
     try:
-        return build_fused(plan, variant, arch)[0]
+        return build_fused(plan, variant, arch)
     except (ValueError, RuntimeError, OSError) as error:  # not all of them can be sent to another process
         return f"{type(error).__name__}: {error}"
 
@@ -111,10 +111,10 @@ class Opened:
 
 
 @contextmanager
-def opened(path: Path | str, plan: Plan, variant: Variant) -> Iterator[Opened]:
-    if isinstance(path, str):
-        pytest.fail(path)
-    with open_fused(path, fused_prefix(plan, variant, require_gpu().arch)) as kernel:
+def opened(built: Built | str, plan: Plan, variant: Variant) -> Iterator[Opened]:
+    if isinstance(built, str):
+        pytest.fail(built)
+    with open_fused(built) as kernel:
         yield Opened(plan, variant, kernel)
 
 

@@ -11,6 +11,7 @@ from catalog.known import winograd
 from codegen.plan import plan
 from evaluate import counters
 from evaluate.cases import Case, Settings
+from evaluate.kernel import Built
 from evaluate.variants import Variant
 
 CASE = Case(plan(winograd()), (64, 64, 64), Variant("bf16", "fused", "variable", "bf16", "fp32"), Settings())
@@ -139,7 +140,7 @@ def test_one_launch_lies_between_start_and_stop(monkeypatch, tmp_path):
         def __exit__(self, *_):
             log.append("closed")
 
-    monkeypatch.setattr(counters, "build_library", lambda *_: (tmp_path, {}))
+    monkeypatch.setattr(counters, "build_library", lambda *_: Built(tmp_path, ""))
     monkeypatch.setattr(counters, "open_arms", lambda *_: Opened())
     monkeypatch.setattr(counters, "require_gpu", lambda: None)
     (tmp_path / "case").write_bytes(pickle.dumps((CASE, "ours")))

@@ -14,7 +14,7 @@ from codegen.plan import plan
 from evaluate.device import DeviceInfo
 from evaluate.fused import fused_arch, open_fused
 from evaluate.gpu import draw_buffers, open_ours
-from evaluate.kernel import KernelError
+from evaluate.kernel import Built, KernelError
 from evaluate.operands import widen
 from evaluate.variants import OPERANDS, Variant, Wanted, variants, why_not_fused
 
@@ -57,21 +57,21 @@ def library(folder: Path, name: str, *flags: str) -> Path:
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fused")
-    return {"nn": library(folder, "plain"), "nt": library(folder, "turned", "-DTRANSPOSED_B=1")}
+    turned = Built(library(folder, "turned", "-DTRANSPOSED_B=1"), "turned")
+    return {"nn": Built(library(folder, "plain"), "plain"), "nt": turned}
 
 
 @pytest.mark.parametrize("operands", OPERANDS)
 @pytest.mark.parametrize("layout", ["nn", "nt"])
-def test_each_way_to_give_operands_multiplies_them(operands, layout, libraries, monkeypatch):
+def test_each_way_to_give_operands_multiplies_them(operands, layout, libraries):
     variant = Variant("bf16", "fused", operands, "bf16", "fp32", layout)
-    monkeypatch.setattr("evaluate.gpu.fused_prefix", lambda *_: "plain" if layout == "nn" else "turned")
     xp = HostModule()
     buffers = draw_buffers(xp, variant, SHAPE, "normal", 3, 10_000)
     m, n, k = SHAPE
     assert len(buffers.lefts) > 2 and buffers.leading == (k, k if layout == "nt" else n, n)
     a, b = (widen(np, stored[0], "bf16") for stored in (buffers.lefts, buffers.rights))
     exact = a @ (b.T if layout == "nt" else b)
-    with open_ours(plan(winograd()), variant, libraries[layout], buffers, "sm_90") as (launch, size):
+    with open_ours(variant, libraries[layout], buffers) as (launch, size):
         given = {"variable": 0, "b_constant": n * k, "planes_given": n * k + m * k}[operands]
         assert size == 8192 + 2 * given
         # What was packed is read from its planes, so the operand may be gone.
@@ -87,7 +87,7 @@ def test_each_way_to_give_operands_multiplies_them(operands, layout, libraries, 
 
 
 def test_refusals_name_the_library_and_its_reason(libraries):
-    with open_fused(libraries["nn"], "plain") as kernel:
+    with open_fused(libraries["nn"]) as kernel:
         with pytest.raises(KernelError, match="plain cannot multiply 4 x 1000 by 1000 x 4"):
             kernel.workspace_bytes(4, 4, 1000)
         with pytest.raises(KernelError, match="plain: the workspace is too small"):
@@ -95,7 +95,7 @@ def test_refusals_name_the_library_and_its_reason(libraries):
         with pytest.raises(KernelError, match="plain: the planes need more bytes"):
             kernel.pack("b", 0, (4, 4), 0, 4, 0, 31)
     with pytest.raises(KernelError, match="is not a library of other"):
-        with open_fused(libraries["nn"], "other"):
+        with open_fused(Built(libraries["nn"].path, "other")):
             pass
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from codegen.build import build_cuda
 from evaluate.bench import bench
+from evaluate.cases import Case, Settings
+from evaluate.counters import count
 from evaluate.cublas import open_cublas
 from evaluate.cublaslt import open_cublaslt
 from evaluate.device import array_module, require_gpu
@@ -287,6 +289,17 @@ def test_rows_of_all_operands_are_right_and_told_apart(made):
         assert row["publications"] >= 4 and row["planes_a"] >= 4 and row["planes_b"] >= 4
     fine = [row["error_fro"] / row["baseline_error_fro"] for row in found["rows"]]
     assert max(fine[3:]) < 1.1 < min(fine[:3])  # planes of fp16 keep what bf16 would round
+
+
+def test_counters_count_one_launch(made):
+    shape = (2048, 2048, 2048)
+    case = Case(made[0]["winograd"], shape, variant("bf16"), Settings())
+    found = count(case, "ours")
+    if "reason" in found:
+        pytest.skip(found["reason"])
+    assert len(found["kernels"]) >= 2  # planes, products
+    assert found["dram_write_bytes"] > 0 and 0 < found["tensor_busy"] <= 1 and 500 < found["clock_mhz"] < 2500
+    assert 0 < found["l2_hit_rate"] <= 1 and found["kernel_seconds"] < 1e-2
 
 
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck"])

@@ -54,12 +54,12 @@ def test_lines_become_cases_and_missing_schemes_are_left_out(tmp_path, capsys):
     assert capsys.readouterr().err.count("left out") == 1
     assert [(case.plan.rank, case.variant.plane_dtype, case.settings.pairs) for case in found] == [
         (49, "fp16", 15),
-        (1, "bf16", 9),
+        (1, "bf16", 7),
     ]
     assert all((case.settings.set, case.settings.seed) == ("hopper", 3) for case in found)
     assert [case.settings.load for case in found] == [False, True]
     assert found[0].facts["reference"] == "winograd"
-    assert [case.settings.pairs for case in set_cases(lines, "x", known, pairs=7)] == [7, 7]
+    assert [case.settings.pairs for case in set_cases(lines, "x", known, pairs=9)] == [9, 9]
 
 
 def fake_measure(found, gpu, *, commit, on_row, keep, until):
