@@ -10,11 +10,12 @@ import csv
 import math
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,6 +38,7 @@ _MEANS = {
     "l2_hit_rate": ("lts__t_sector_hit_rate.pct", 1e-2),
     "clock_mhz": ("gpc__cycles_elapsed.avg.per_second", 1e-6),
     "tensor_busy": ("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", 1e-2),
+    "sm_busy": ("sm__cycles_active.avg.pct_of_peak_sustained_elapsed", 1e-2),
 }
 KEYS = (*_SUMS, *_MEANS, "kernel_seconds", "kernels")
 _PATIENCE = 180.0  # seconds for one profiled process
@@ -49,7 +51,8 @@ def count(case: Case, arm: Arm) -> Counters:
 
     Returns:
         ``dram_read_bytes``, ``dram_write_bytes``, ``l2_read_sectors`` and ``l2_write_sectors`` (of 32 bytes),
-        ``l2_hit_rate`` and ``tensor_busy`` (0 to 1), ``clock_mhz``, ``kernel_seconds`` and the names of the
+        ``l2_hit_rate``, ``tensor_busy`` and ``sm_busy`` (0 to 1; of a persistent kernel the last is its wave
+        efficiency), ``clock_mhz``, ``kernel_seconds`` and the names of the
         ``kernels``; all of them None, with a ``reason``, where Nsight Compute is missing or may not count.
     """
     ncu = _ncu()
@@ -59,23 +62,31 @@ def count(case: Case, arm: Arm) -> Counters:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "case")
         path.write_bytes(pickle.dumps((case, arm)))
-        try:
-            done = subprocess.run(
-                [*command(ncu), sys.executable, "-m", "evaluate.counters", str(path)],
-                capture_output=True,
-                text=True,
-                timeout=_PATIENCE,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-                cwd=Path(__file__).resolve().parent.parent,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return _nothing(f"ncu did not finish: {error}")
-    return parse(done.stdout + done.stderr)
+        unknown: set[str] = set()
+        while True:
+            said = _run([*command(ncu, unknown), sys.executable, "-m", "evaluate.counters", str(path)])
+            # A name that this device or this version does not have may end ncu before it counts anything.
+            named = set(re.findall(r"Failed to find metric (\w+(?:\.\w+)*)", said)) - unknown
+            if not named:
+                return parse(said)
+            unknown |= named
 
 
-def command(ncu: str) -> list[str]:
-    """The command line up to the program that is profiled."""
+def _run(words: Sequence[str]) -> str:
+    """What a command prints; why it did not end, if so."""
+    root = Path(__file__).resolve().parent.parent
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=_PATIENCE, env=environment, cwd=root)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"==ERROR== {error}"
+    return done.stdout + done.stderr
+
+
+def command(ncu: str, without: Collection[str] = ()) -> list[str]:
+    """The command line up to the program that is profiled, without some of the metrics."""
     metrics = [_SECONDS, *_SUMS.values(), *(name for name, _ in _MEANS.values())]
+    metrics = [name for name in metrics if name not in without]
     return [
         *(ncu, "--csv", "--print-units", "base", "--profile-from-start", "off"),
         *("--clock-control", "none", "--cache-control", "none", "--metrics", ",".join(metrics)),

@@ -90,8 +90,10 @@ def variants(plan: Plan, dtypes: Sequence[str], wanted: Wanted, gpu: DeviceInfo 
     """All variants of a plan that are wanted and exist.
 
     Raises:
-        ValueError: path "fused" is wanted of a dtype or a device that has none.
+        ValueError: a path of a GPU is wanted of a CPU, or "fused" of a dtype or a device that has none.
     """
+    if gpu is None and wanted.path != "auto":
+        raise ValueError(f"path {wanted.path} needs a GPU; leave it out to measure on the CPU")
     found: list[Variant] = []
     for dtype in dtypes:
         if gpu is None:

@@ -23,7 +23,7 @@ from evaluate.device import array_module
 from evaluate.fused import ZEROED_BYTES, FusedKernel, build_fused, open_fused
 from evaluate.kernel import Built
 from evaluate.operands import narrow, poison, widen
-from evaluate.variants import Variant
+from evaluate.variants import OPERANDS, Variant
 from subcubic.starter import shipped
 from tests.codegen.schemes import rational, rectangular
 
@@ -207,3 +207,30 @@ def limit(plan: Plan, variant: Variant, k: int) -> float:
 
 def plans() -> dict[str, Plan]:
     return {name: plan(scheme) for name, scheme in schemes().items()}
+
+
+def check(
+    one: Opened, shape: tuple[int, int, int], gap: int, alpha: float, beta: float, integers: bool = False
+) -> None:
+    """Every way to give the operands gives the product, and writes C and nothing else."""
+    xp = array_module()
+    stream = xp.cuda.Stream(non_blocking=True)
+    made = product(shape, one.variant.dtype, gap, alpha=alpha, beta=beta, integers=integers, layout=one.variant.layout)
+    workspace = one.workspace(shape)
+    xp.cuda.Device().synchronize()
+    planes = {side: one.pack(made, side, stream) for side in "ab"}
+    for operands in OPERANDS:
+        stream.synchronize()
+        made.reset()
+        xp.cuda.Device().synchronize()
+        left = planes["a"].data.ptr if operands == "planes_given" else 0
+        right = planes["b"].data.ptr if operands != "variable" else 0
+        one.launch(made, stream, workspace, planes=(left, right), alpha=alpha, beta=beta)
+        stream.synchronize()
+        place = (shape, gap, alpha, beta, operands)
+        assert made.gaps_kept(), place
+        assert not workspace[:ZEROED_BYTES].any(), place
+        if integers:
+            assert made.is_exact(), place
+        else:
+            assert made.error() <= limit(one.plan, one.variant, shape[2]), place

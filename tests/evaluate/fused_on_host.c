@@ -10,6 +10,13 @@
 #define TRANSPOSED_B 0
 #endif
 
+/* Mistakes that a test must find: the last row is not written, the gap after it is, one term is left out where K is
+ * odd, the planes of B are not used, or the workspace is not left as it was. */
+enum { kNone, kRow, kGap, kTerm, kPlanes, kDirty };
+#ifndef MISTAKE
+#define MISTAKE kNone
+#endif
+
 static const char* message = "";
 static int opened = 0;
 
@@ -71,13 +78,16 @@ int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, d
   if (workspace_bytes < 8192) return refused("the workspace is too small");
   for (int i = 0; i < 4096; ++i)
     if (((const char*)workspace)[i]) return refused("the start of the workspace is not zero");
+  if (MISTAKE == kDirty) ((char*)workspace)[4095] = 1;
+  if (MISTAKE == kPlanes && planes_b) planes_b = workspace;
   const uint16_t *a = planes_a ? planes_a : A, *b = planes_b ? planes_b : B;
   if (planes_a) lda = K;
   if (planes_b) ldb = TRANSPOSED_B ? K : N;
-  for (int64_t i = 0; i < M; ++i)
+  if (MISTAKE == kGap && ldc > N) ((uint16_t*)C)[N] = 0;
+  for (int64_t i = 0; i < M - (MISTAKE == kRow); ++i)
     for (int64_t j = 0; j < N; ++j) {
       double sum = 0;
-      for (int64_t k = 0; k < K; ++k)
+      for (int64_t k = 0; k < K - (MISTAKE == kTerm && K % 2); ++k)
         sum += (double)widened(a[i * lda + k]) * widened(TRANSPOSED_B ? b[j * ldb + k] : b[k * ldb + j]);
       uint16_t* c = (uint16_t*)C + i * ldc + j;
       *c = narrowed((float)(alpha * sum + (beta ? beta * widened(*c) : 0)));

@@ -30,6 +30,7 @@ KERNELS = {
         "lts__t_sector_hit_rate.pct": ("%", "10"),
         "gpc__cycles_elapsed.avg.per_second": ("hz", "1,900,000,000"),
         "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": ("%", "0"),
+        "sm__cycles_active.avg.pct_of_peak_sustained_elapsed": ("%", "100"),
     },
     "void products<256>(Params)": {
         "gpu__time_duration.sum": ("ns", "1,500,000"),
@@ -40,6 +41,7 @@ KERNELS = {
         "lts__t_sector_hit_rate.pct": ("%", "82.4"),
         "gpc__cycles_elapsed.avg.per_second": ("hz", "1,500,000,000"),
         "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": ("%", "96"),
+        "sm__cycles_active.avg.pct_of_peak_sustained_elapsed": ("%", "80"),
     },
 }
 
@@ -71,6 +73,7 @@ def test_bytes_add_up_and_rates_are_weighted_by_time():
     assert found["clock_mhz"] == pytest.approx(1600)
     assert found["l2_hit_rate"] == pytest.approx(0.643)
     assert found["tensor_busy"] == pytest.approx(0.72)
+    assert found["sm_busy"] == pytest.approx(0.85)
     assert found["kernels"] == list(KERNELS)
 
 
@@ -105,23 +108,38 @@ def test_a_missing_ncu_gives_nulls_and_the_remedy(monkeypatch, tmp_path):
     assert "set $NCU" in found["reason"] and found["clock_mhz"] is None
 
 
-def test_the_profiled_process_gets_the_case_and_its_output_is_read(monkeypatch, tmp_path):
-    ncu = tmp_path / "ncu"
-    # In ncu's place: checks that what follows the options is this module with a case, and prints a table.
-    ncu.write_text(
-        f"#!{sys.executable}\n"
-        "import pickle, sys\n"
-        "*_, module, path = sys.argv\n"
-        f"sys.path[:0] = {sys.path!r}\n"
-        "case, arm = pickle.load(open(path, 'rb'))\n"
+@pytest.fixture
+def fake_ncu(monkeypatch, tmp_path):
+    """Puts a program in ncu's place that runs some lines, with its arguments, the case and the arm, and prints."""
+
+    def install(lines: str) -> None:
+        ncu = tmp_path / "ncu"
+        ncu.write_text(
+            f"#!{sys.executable}\n"
+            "import pickle, sys\n"
+            "*options, program, dash, module, path = sys.argv\n"
+            f"sys.path[:0] = {sys.path!r}\n"
+            f"case, arm = pickle.load(open(path, 'rb'))\n{lines}\nprint({printed()!r})\n"
+        )
+        ncu.chmod(0o755)
+        monkeypatch.setenv("NCU", str(ncu))
+        monkeypatch.setattr(counters, "release_memory", lambda: None)
+
+    return install
+
+
+def test_the_profiled_process_gets_the_case_and_its_output_is_read(fake_ncu):
+    fake_ncu(
         "assert (module, case.shape, arm) == ('evaluate.counters', (64, 64, 64), 'baseline')\n"
-        "assert case.plan.scheme.rank == 7\n"
-        f"print({printed()!r})\n"
+        "assert case.plan.scheme.rank == 7"
     )
-    ncu.chmod(0o755)
-    monkeypatch.setenv("NCU", str(ncu))
-    monkeypatch.setattr(counters, "release_memory", lambda: None)
     assert counters.count(CASE, "baseline")["tensor_busy"] == pytest.approx(0.72)
+
+
+def test_a_metric_that_ends_ncu_is_left_out(fake_ncu):
+    name = "lts__t_sectors_op_read.sum"
+    fake_ncu(f"if {name!r} in options[-1]:\n  print('==ERROR== Failed to find metric {name}')\n  sys.exit(1)")
+    assert counters.count(CASE, "ours")["tensor_busy"] == pytest.approx(0.72)
 
 
 def test_one_launch_lies_between_start_and_stop(monkeypatch, tmp_path):

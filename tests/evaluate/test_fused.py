@@ -1,15 +1,10 @@
 """Loading, packing and launching fused kernels, with a library of the same C interface for host memory."""
 
-import subprocess
-from pathlib import Path
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 from catalog.known import classical, strassen, winograd
 from catalog.scheme import Format
-from codegen.build import compiler
 from codegen.plan import plan
 from evaluate.device import DeviceInfo
 from evaluate.fused import fused_arch, open_fused
@@ -17,48 +12,17 @@ from evaluate.gpu import draw_buffers, open_ours
 from evaluate.kernel import Built, KernelError
 from evaluate.operands import widen
 from evaluate.variants import OPERANDS, Variant, Wanted, variants, why_not_fused
+from tests.evaluate.fused_host import HostModule, library
 
-HERE = Path(__file__).resolve().parent
 H200 = DeviceInfo("NVIDIA H200", "sm_90", "580", "13.0", 1 << 20, "0")
 T4 = DeviceInfo("Tesla T4", "sm_75", "580", "13.0", 1 << 20, "0")
 SHAPE = (33, 21, 47)
 
 
-class HostArray(np.ndarray):
-    """A NumPy array that tells its address as CuPy's do."""
-
-    @property
-    def data(self):
-        return SimpleNamespace(ptr=self.ctypes.data)
-
-
-class HostModule:
-    """NumPy in CuPy's place, as far as buffers need it; the current stream is the null stream."""
-
-    cuda = SimpleNamespace(get_current_stream=lambda: SimpleNamespace(ptr=0))
-
-    def __getattr__(self, name):
-        found = getattr(np, name)
-        if name not in ("empty", "full"):
-            return found
-        return lambda *args, **kwargs: found(*args, **kwargs).view(HostArray)
-
-
-def library(folder: Path, name: str, *flags: str) -> Path:
-    entries = "open workspace planes_a planes_b pack_a pack_b launch close error".split()
-    names = [f"-DSCHEME_{entry}={name}_{entry}" for entry in entries]
-    include = f"-I{HERE.parents[1] / 'codegen' / 'kernels'}"
-    path = folder / f"{name}.so"
-    command = [*compiler("gcc").split(), "-O2", "-shared", "-fPIC", "-Wall", "-Werror", include, *names, *flags]
-    subprocess.run([*command, str(HERE / "fused_on_host.c"), "-o", str(path)], check=True)
-    return path
-
-
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fused")
-    turned = Built(library(folder, "turned", "-DTRANSPOSED_B=1"), "turned")
-    return {"nn": Built(library(folder, "plain"), "plain"), "nt": turned}
+    return {"nn": library(folder, "plain"), "nt": library(folder, "turned", "-DTRANSPOSED_B=1")}
 
 
 @pytest.mark.parametrize("operands", OPERANDS)
@@ -140,6 +104,8 @@ def test_what_cannot_be_wanted_is_one_sentence(wanted, message):
 
 
 def test_a_fused_kernel_that_cannot_be_says_why():
+    with pytest.raises(ValueError, match="path fused needs a GPU"):
+        variants(plan(winograd()), ["fp16"], Wanted("fused"), None)
     with pytest.raises(ValueError, match="no fused kernel for fp32"):
         variants(plan(winograd()), ["fp32"], Wanted("fused"), H200)
     with pytest.raises(ValueError, match="Tesla T4 is sm_75"):

@@ -24,6 +24,7 @@ from tests.evaluate.fused_gpu import (
     STORED,
     bits,
     build_all,
+    check,
     limit,
     opened,
     plans,
@@ -72,31 +73,6 @@ def kernel(made):
         return opened(libraries[name, chosen], found[name], chosen)
 
     return open_one
-
-
-def check(one, shape, gap, alpha, beta, integers=False):
-    """Every way to give the operands gives the product, and writes C and nothing else."""
-    xp = array_module()
-    stream = xp.cuda.Stream(non_blocking=True)
-    made = product(shape, one.variant.dtype, gap, alpha=alpha, beta=beta, integers=integers, layout=one.variant.layout)
-    workspace = one.workspace(shape)
-    xp.cuda.Device().synchronize()
-    planes = {side: one.pack(made, side, stream) for side in "ab"}
-    for operands in OPERANDS:
-        stream.synchronize()
-        made.reset()
-        xp.cuda.Device().synchronize()
-        left = planes["a"].data.ptr if operands == "planes_given" else 0
-        right = planes["b"].data.ptr if operands != "variable" else 0
-        one.launch(made, stream, workspace, planes=(left, right), alpha=alpha, beta=beta)
-        stream.synchronize()
-        place = (shape, gap, alpha, beta, operands)
-        assert made.gaps_kept(), place
-        assert not workspace[:ZEROED_BYTES].any(), place
-        if integers:
-            assert made.is_exact(), place
-        else:
-            assert made.error() <= limit(one.plan, one.variant, shape[2]), place
 
 
 @pytest.mark.parametrize("name", NAMES)
