@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from evaluate.device import DeviceInfo
     from evaluate.variants import Wanted
 
+RESULTS = ROOT / "benchmarks" / "results"
 _SIZES = {"gpu": [4096, 8192], "cpu": [512, 1024]}
 _DTYPES = {"gpu": [Dtype.FP32, Dtype.BF16], "cpu": [Dtype.FP64, Dtype.FP32, Dtype.BF16, Dtype.FP16]}
 # With --quick: one shape, fewer pairs, and a time limit for each row.
@@ -43,7 +44,7 @@ _QUICK_SIZES, _QUICK_PAIRS, _QUICK_S = {"gpu": [4096], "cpu": [512]}, 10, 3.0
 @guarded
 def bench(
     schemes: Annotated[
-        list[str] | None, typer.Argument(metavar="[SCHEME...]", help="Ids, formats, built-in names or scheme files.")
+        list[str] | None, typer.Argument(metavar="SCHEME", help="Ids, formats, built-in names or scheme files.")
     ] = None,
     set_name: Annotated[
         str | None, typer.Option("--set", help="A named set in place of schemes: hopper, or hopper-planes and so on.")
@@ -65,9 +66,9 @@ def bench(
     plane_dtype: Annotated[list[PlaneDtype] | None, typer.Option(help="Fused; may be given several times.")] = None,
     layout: Annotated[list[Layout] | None, typer.Option(help="Fused; may be given several times.")] = None,
     emitter: Annotated[list[str] | None, typer.Option(help="Fused: NAME=NUMBER for the emitter; repeatable.")] = None,
-    results: Annotated[Path, typer.Option(help="Folder of results that --path table chooses by.")] = ROOT
-    / "benchmarks"
-    / "results",
+    results: Annotated[
+        Path | None, typer.Option(help="Folder that --path table chooses by; benchmarks/results of the checkout.")
+    ] = None,
     pairs: Annotated[
         int | None, typer.Option(help="Interleaved pairs of timings; 30, in a set 15 bursts or 7 settled windows.")
     ] = None,
@@ -126,7 +127,7 @@ def bench(
         all_shapes = [(n, n, n) for n in sizes] + shapes
         dtypes = [item.value for item in dtype or _DTYPES[kind]]
         if table and gpu:
-            found = _chosen(known, all_shapes, dtypes, wanted, results, gpu, settings)
+            found = _chosen(known, all_shapes, dtypes, wanted, results or RESULTS, gpu, settings)
         else:
             found = [
                 case
