@@ -17,6 +17,7 @@ from evaluate.timing import Launch, Measure
 
 MAX_LAUNCHES = 20_000  # in one window
 _WARM_UP = 3
+_FLUSH_BYTES = 1 << 26  # at least, and four times the cache
 # The host needs this long to queue a launch; the device is kept busy meanwhile, so that no wait is timed.
 _QUEUE_SECONDS = 2e-5
 _MOST_COLD = 64  # launches in a window that follows a pause, since all of them must be queued during a head start
@@ -137,8 +138,8 @@ def _gpu_timed(xp: Any, launch: Launch, count: int) -> float:
 
 
 def _flusher(xp: Any, l2_bytes: int) -> Callable[[], None]:
-    """Overwrites a buffer of four times the cache, so that nothing older survives in it."""
-    buffer = xp.empty(max(1 << 26, 4 * l2_bytes), dtype=xp.uint8)
+    """Overwrites a buffer larger than the cache, so that nothing older survives in it."""
+    buffer = xp.empty(max(_FLUSH_BYTES, 4 * l2_bytes), dtype=xp.uint8)
 
     def flush() -> None:
         buffer.data.memset_async(0, buffer.nbytes)

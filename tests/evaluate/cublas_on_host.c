@@ -1,7 +1,8 @@
-/* The entry points of cuBLAS and cuBLASLt that the baselines use, for FP64 and FP32 matrices in host memory. Everything
+/* The entry points of cuBLAS and cuBLASLt that the baselines use, for matrices of FP64, FP32 and bf16 in host memory. Everything
  * is column-major; what the libraries would refuse is refused, and `alive` counts what was not destroyed. */
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct { int compute, scale, ta, tb; } Product;
 typedef struct { int type; uint64_t rows, columns; int64_t ld; } Stored;
@@ -10,18 +11,31 @@ typedef struct { uint64_t algorithm[8]; size_t workspace; int status; float wave
 
 int alive = 0;
 
-static double get(const void *from, int type, int64_t i) { return type ? ((const double *)from)[i] : ((const float *)from)[i]; }
+static double get(const void *from, int type, int64_t i)
+{
+    if (type == 1) return ((const double *)from)[i];
+    if (type == 0) return ((const float *)from)[i];
+    const uint32_t word = (uint32_t)((const uint16_t *)from)[i] << 16;
+    float value;
+    memcpy(&value, &word, 4);
+    return value;
+}
 
 static void put(void *to, int type, int64_t i, double value)
 {
-    if (type) ((double *)to)[i] = value;
-    else ((float *)to)[i] = (float)value;
+    const float narrow = (float)value;
+    uint32_t word;
+    memcpy(&word, &narrow, 4);
+    if (type == 1) ((double *)to)[i] = value;
+    else if (type == 0) ((float *)to)[i] = narrow;
+    else ((uint16_t *)to)[i] = (uint16_t)((word + 0x7FFF + ((word >> 16) & 1)) >> 16);
 }
 
 static int gemm(int ta, int tb, int m, int n, int k, const void *alpha, const void *A, int64_t lda, const void *B,
                 int64_t ldb, const void *beta, void *C, int64_t ldc, int type, int compute)
 {
-    if ((type ? 70 : 68) != compute || get(alpha, type, 0) != 1 || get(beta, type, 0) != 0) return 15;
+    const int scalar = type == 1;
+    if ((scalar ? 70 : 68) != compute || get(alpha, scalar, 0) != 1 || get(beta, scalar, 0) != 0) return 15;
     if (lda < (ta ? k : m) || ldb < (tb ? n : k) || ldc < m) return 7;
     for (int j = 0; j < n; ++j)
         for (int i = 0; i < m; ++i) {
@@ -40,7 +54,7 @@ int cublasCreate_v2(void **handle) { return made(handle, 1); }
 int cublasDestroy_v2(void *handle) { return gone(handle); }
 int cublasSetStream_v2(void *handle, void *stream) { return !handle || stream; }
 int cublasSetWorkspace_v2(void *handle, void *space, size_t bytes) { return !handle || !space || bytes < (4 << 20); }
-int cublasSetMathMode(void *handle, int mode) { return !handle || mode; }
+int cublasSetMathMode(void *handle, int mode) { return !handle || (mode && mode != 16); }
 int cublasGetProperty(int part, int *value) { return *value = (int[]){13, 1, 0}[part], 0; }
 
 int cublasGemmEx(void *handle, int ta, int tb, int m, int n, int k, const void *alpha, const void *A, int type_a,
@@ -89,7 +103,7 @@ static int fits(const Product *p, const Stored *a, const Stored *b, const Stored
 {
     const uint64_t m = p->ta ? a->columns : a->rows, k = p->ta ? a->rows : a->columns;
     const uint64_t l = p->tb ? b->columns : b->rows, n = p->tb ? b->rows : b->columns;
-    return k == l && c->rows == m && c->columns == n && a->type == b->type && a->type == c->type && p->scale == a->type;
+    return k == l && c->rows == m && c->columns == n && a->type == b->type && a->type == c->type && p->scale == (a->type == 1);
 }
 
 int cublasLtMatmulAlgoGetHeuristic(void *handle, const Product *p, const Stored *a, const Stored *b, const Stored *c,

@@ -2,6 +2,7 @@
 
 import subprocess
 from pathlib import Path
+from time import perf_counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,17 +19,34 @@ class HostArray(np.ndarray):
 
     @property
     def data(self):
-        return SimpleNamespace(ptr=self.ctypes.data)
+        return SimpleNamespace(ptr=self.ctypes.data, memset_async=lambda value, size: self.fill(value))
+
+
+class Event:
+    """A time on the host's clock."""
+
+    def record(self) -> None:
+        self.time = perf_counter()
+
+    def synchronize(self) -> None:
+        pass
 
 
 class HostModule:
-    """NumPy in CuPy's place, as far as buffers need it; the current stream is the null stream."""
+    """NumPy in CuPy's place, as far as measuring needs it; the current stream is the null stream."""
 
     cuda = SimpleNamespace(
         get_current_stream=lambda: STREAM,
         Stream=lambda non_blocking: STREAM,
         Device=lambda: STREAM,
+        Event=Event,
+        get_elapsed_time=lambda start, stop: (stop.time - start.time) * 1e3,
+        memory=SimpleNamespace(OutOfMemoryError=MemoryError),
     )
+
+    @staticmethod
+    def get_default_memory_pool():
+        return SimpleNamespace(free_all_blocks=lambda: None)
 
     def __getattr__(self, name):
         found = getattr(np, name)
@@ -46,3 +64,11 @@ def library(folder: Path, name: str, *flags: str) -> Built:
     command = [*compiler("gcc").split(), "-O2", "-shared", "-fPIC", "-Wall", "-Werror", include, *names, *flags]
     subprocess.run([*command, str(HERE / "fused_on_host.c"), "-o", str(path)], check=True)
     return Built(path, name)
+
+
+def cublas_library(folder: Path) -> Path:
+    """``cublas_on_host.c`` as a library."""
+    path = folder / "libcublas.so.13"
+    flags = ["-O1", "-shared", "-fPIC", "-Wall", "-Werror"]
+    subprocess.run([*compiler("gcc").split(), *flags, str(HERE / "cublas_on_host.c"), "-o", str(path)], check=True)
+    return path

@@ -1,17 +1,15 @@
 """Both baselines on a cuBLAS for host memory: operands swap, transposes, sizes, and everything is given back."""
 
 import ctypes
-import subprocess
 
 import numpy as np
 import pytest
 
-from codegen.build import compiler
 from evaluate.cublas import VARIABLE, CublasError, open_cublas
 from evaluate.cublaslt import open_cublaslt
 from evaluate.gpu import draw_buffers
 from evaluate.variants import LAYOUTS, Variant
-from tests.evaluate.fused_host import HERE, HostModule
+from tests.evaluate.fused_host import HostModule, cublas_library
 
 SHAPE = (13, 7, 22)
 XP = HostModule()
@@ -19,10 +17,7 @@ XP = HostModule()
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    path = tmp_path_factory.mktemp("cublas") / "libcublas.so.13"
-    command = [*compiler("gcc").split(), "-O1", "-shared", "-fPIC", "-Wall", "-Werror", str(HERE / "cublas_on_host.c")]
-    subprocess.run([*command, "-o", str(path)], check=True)
-    return path
+    return cublas_library(tmp_path_factory.mktemp("cublas"))
 
 
 @pytest.fixture(autouse=True)
