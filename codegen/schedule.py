@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
-from codegen.chain import Publication, chain
+from codegen.chain import Chain, Publication, Seed, chain, kron_seed
 from codegen.plan import Plan
 
 Vector = tuple[int, ...]
@@ -89,7 +90,19 @@ def schedule(plan: Plan, convert: bool = False) -> Schedule:
         signs = np.where(singles, factor.sum(axis=0), 1)
         factor *= signs
         W = W * signs
-    found = chain(W, frozenset(np.flatnonzero(single[0] & single[1]).tolist()))
+    plain = frozenset(np.flatnonzero(single[0] & single[1]).tolist())
+    seeds = _seeds(plan)
+    # Where every plane of a product serves others too, negating the product takes another plane, which may cost more
+    # than the publications that it saves.
+    chains = [chain(W, fixed, seeds=seeds) for fixed in dict.fromkeys((plain, plain | _rigid(U, V, single)))]
+    made = [_turns(plan, found, U, V, single, convert) for found in chains]
+    return min(made, key=lambda each: 2 * (len(each.planes_a) + len(each.planes_b)) + each.publications)
+
+
+def _turns(
+    plan: Plan, found: Chain, U: np.ndarray, V: np.ndarray, single: Sequence[np.ndarray], convert: bool
+) -> Schedule:
+    """The schedule of a chain."""
     a, b = _Planes(), _Planes()
     turns = []
     for step in found.steps:
@@ -99,6 +112,25 @@ def schedule(plan: Plan, convert: bool = False) -> Schedule:
         left, right = _signed(u, v, step.sign, planes, a, b)
         turns.append(Turn(left, right, step.clear, step.publications))
     return Schedule(plan, tuple(a.found), tuple(b.found), tuple(turns), found.slots)
+
+
+def _seeds(plan: Plan) -> list[Seed]:
+    """For a Kronecker power, the chain of its base at every level."""
+    if plan.levels == 1:
+        return []
+    base = chain(plan.base.W).seed
+    return [reduce(lambda inner, _: kron_seed(base, inner), range(plan.levels - 1), base)]
+
+
+def _rigid(U: np.ndarray, V: np.ndarray, single: Sequence[np.ndarray]) -> frozenset[int]:
+    """Products none of whose factors is a plane of their own."""
+    shared = []
+    for factor, singles in zip((U, V), single, strict=True):
+        same = (factor[:, :, None] == factor[:, None, :]).all(axis=0) | (factor[:, :, None] == -factor[:, None, :]).all(
+            axis=0
+        )
+        shared.append(singles | (same.sum(axis=1) > 1))
+    return frozenset(np.flatnonzero(shared[0] & shared[1]).tolist())
 
 
 class _Planes:
