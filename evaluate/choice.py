@@ -25,6 +25,7 @@ class Choice:
         path: "fused", "cuda", or "cublas" where nothing measured faster.
         reference: how the scheme was named when it was measured; "" for cublas.
         levels: of recursion.
+        orbit: for which operands the scheme was turned; "" if it was not.
         operands: which of the planes that are there it uses.
         plane_dtype: of the planes.
         options: further ones of the emitter, by name.
@@ -35,6 +36,7 @@ class Choice:
     path: str
     reference: str
     levels: int
+    orbit: str
     operands: str
     plane_dtype: str
     options: tuple[tuple[str, Any], ...]
@@ -49,7 +51,20 @@ def measured(folder: Path, device: str) -> list[Row]:
         ValueError: a file is not a results document.
     """
     newest: dict[tuple[Any, ...], Row] = {}
-    keys = ("reference", "levels", "path", "dtype", "plane_dtype", "layout", "operands", "regime", "M", "N", "K")
+    keys = (
+        "reference",
+        "orbit",
+        "levels",
+        "path",
+        "dtype",
+        "plane_dtype",
+        "layout",
+        "operands",
+        "regime",
+        "M",
+        "N",
+        "K",
+    )
     for document in load(folder):
         for row in document["rows"] if document.get("device") == device else ():
             if row.get("reference") and row.get("path") in (FUSED_PATH, LIBRARY_PATH) and row.get("correct"):
@@ -91,10 +106,10 @@ def choose(
     here = [row for row in fitting if _distance(row, shape) == nearest]
     best = max((row for row in here if verdict(row) == "faster"), key=lambda row: row["ratio"], default=None)
     if best is None:
-        return Choice(VENDOR_PATH, "", 1, "variable", dtype, (), _shape(here[0]) if here else None, 1.0)
+        return Choice(VENDOR_PATH, "", 1, "", "variable", dtype, (), _shape(here[0]) if here else None, 1.0)
     options = tuple(sorted(best.get("options", {}).items()))
-    named = (best["path"], best["reference"], best["levels"], best["operands"], best["plane_dtype"])
-    return Choice(*named, options, _shape(best), best["ratio"])
+    named = (best["path"], best["reference"], best["levels"], best.get("orbit", ""))
+    return Choice(*named, best["operands"], best["plane_dtype"], options, _shape(best), best["ratio"])
 
 
 def _shape(row: Row) -> Shape:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from catalog.scheme import Ring
+from catalog.scheme import Ring, Scheme
 from catalog.store import Catalog
 from codegen.plan import Plan
 from subcubic.output import note
@@ -21,21 +21,41 @@ class Schemes:
     def __init__(self, store: Catalog) -> None:
         self.store = store
         self.found: dict[str, Resolved] = {}
-        self.plans: dict[tuple[str, int], Plan] = {}
+        self.turned: dict[tuple[str, str], Scheme] = {}
+        self.plans: dict[tuple[str, int, str], Plan] = {}
 
-    def plan(self, reference: str, levels: int) -> tuple[Plan, dict[str, Any]]:
+    def plan(self, reference: str, levels: int, orbit: str = "") -> tuple[Plan, dict[str, Any]]:
         """A plan, and the keys that its rows have beyond those of every row.
+
+        Args:
+            reference: see ``subcubic.reference``.
+            levels: of recursion.
+            orbit: one of ``evaluate.variants.OPERANDS`` to plan the member of the scheme's orbit that is cheapest when
+                a launch is given these; "" for the scheme as it is.
 
         Raises:
             As ``subcubic.reference.resolve`` and ``codegen.plan.plan``.
         """
         from codegen.plan import plan
 
-        scheme = self.resolved(reference).scheme
-        key = (reference, levels)
+        key = (reference, levels, orbit)
         if key not in self.plans:
-            self.plans[key] = plan(scheme, levels)
-        return self.plans[key], {"reference": reference}
+            scheme = self.resolved(reference).scheme
+            self.plans[key] = plan(self._member(reference, scheme, orbit) if orbit else scheme, levels)
+        return self.plans[key], {"reference": reference, **({"orbit": orbit} if orbit else {})}
+
+    def _member(self, reference: str, scheme: Scheme, orbit: str) -> Scheme:
+        """The cheapest member of an orbit, which is searched once for all levels."""
+        from codegen.orbit import CONSTANT_B, Objective, cheapest
+
+        objectives = {
+            "variable": Objective(),
+            "b_constant": CONSTANT_B,
+            "planes_given": Objective(a=0.0, b=0.0),
+        }
+        if (reference, orbit) not in self.turned:
+            self.turned[reference, orbit] = cheapest(scheme, objectives[orbit]).scheme
+        return self.turned[reference, orbit]
 
     def resolved(self, reference: str) -> Resolved:
         """What a reference means; said on stderr when it is first met."""

@@ -38,6 +38,7 @@ class Line:
         path: "fused", "cuda" or "cublas".
         plane_dtype: of the planes, or "input".
         levels: of recursion.
+        turned: whether the cheapest member of the scheme's orbit is measured in its place.
         pairs: of windows; None means what suits the regime.
     """
 
@@ -49,6 +50,7 @@ class Line:
     path: str = "fused"
     plane_dtype: str = "input"
     levels: int = 1
+    turned: bool = False
     pairs: int | None = None
 
 
@@ -86,7 +88,7 @@ def set_cases(
         if line.scheme in missing:
             continue
         try:
-            plan, facts = known.plan(line.scheme, line.levels)
+            plan, facts = known.plan(line.scheme, line.levels, line.operands if line.turned else "")
         except LookupError as error:
             note(f"left out: {error}")
             missing.add(line.scheme)
@@ -113,7 +115,7 @@ def _hopper() -> dict[str, list[Line]]:
         "best": [
             line
             for scheme, levels in _BEST
-            for line in _both(scheme, (16384, _LONG), operands="b_constant", levels=levels)
+            for line in _both(scheme, (16384, _LONG), operands="b_constant", levels=levels, turned=True)
         ],
         "6144": [
             *_both(_PLAIN, (6144,)),

@@ -65,6 +65,9 @@ def bench(
     ] = None,
     plane_dtype: Annotated[list[PlaneDtype] | None, typer.Option(help="Fused; may be given several times.")] = None,
     layout: Annotated[list[Layout] | None, typer.Option(help="Fused; may be given several times.")] = None,
+    turn: Annotated[
+        Operands | None, typer.Option(help="Measure the member of a scheme's orbit that is cheapest for such operands.")
+    ] = None,
     emitter: Annotated[list[str] | None, typer.Option(help="Fused: NAME=NUMBER for the emitter; repeatable.")] = None,
     results: Annotated[
         Path | None, typer.Option(help="Folder that --path table chooses by; benchmarks/results of the checkout.")
@@ -131,7 +134,7 @@ def bench(
         else:
             found = [
                 case
-                for plan, facts in _plans(known, schemes or [], levels)
+                for plan, facts in _plans(known, schemes or [], levels, turn)
                 for case in cases(plan, all_shapes, dtypes, wanted, gpu, settings, facts)
             ]
     reason = "" if gpu or device is Device.CPU else f" ({why_no_gpu()})"
@@ -162,7 +165,9 @@ def bench(
     return ExitCode.ERROR if wrong or not document["rows"] else ExitCode.DONE
 
 
-def _plans(known: Schemes, schemes: Sequence[str], levels: Sequence[int] | None) -> list[tuple[Plan, dict[str, Any]]]:
+def _plans(
+    known: Schemes, schemes: Sequence[str], levels: Sequence[int] | None, turn: Operands | None
+) -> list[tuple[Plan, dict[str, Any]]]:
     """A plan for each scheme and level; by default one and two levels, the second where it is not too large."""
     for reference in schemes:
         known.resolved(reference)
@@ -170,7 +175,7 @@ def _plans(known: Schemes, schemes: Sequence[str], levels: Sequence[int] | None)
     for reference in schemes:
         for level in levels or [1, 2]:
             try:
-                plans.append(known.plan(reference, level))
+                plans.append(known.plan(reference, level, turn.value if turn else ""))
             except ValueError as error:
                 if levels or level == 1:
                     raise
@@ -198,7 +203,7 @@ def _chosen(
         for shape in shapes:
             for operands in wanted.operands:
                 choice = choose(rows, dtype, shape, operands, regime=settings.regime)
-                plan, facts = known.plan(choice.reference or "classical-1x1x1", choice.levels)
+                plan, facts = known.plan(choice.reference or "classical-1x1x1", choice.levels, choice.orbit)
                 product_dtype = "fp32" if choice.path == "fused" else dtype
                 types = (dtype, choice.path, choice.operands, choice.plane_dtype, product_dtype)
                 facts = {**facts, "chosen_at": choice.shape, "chosen_ratio": choice.ratio}

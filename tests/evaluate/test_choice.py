@@ -25,7 +25,7 @@ ROWS = [
     row(8192, 1.07, operands="b_constant"),
     row(8192, 1.30, dtype="fp16"),
     row(8192, 1.20, regime="steady"),
-    row((16384, 16384, 512), 1.02, levels=2, options={"sync": 0}),
+    row((16384, 16384, 512), 1.02, levels=2, options={"sync": 0}, orbit="b_constant"),
 ]
 
 
@@ -34,6 +34,7 @@ def test_the_best_row_of_the_nearest_shape_is_taken():
     assert (found.path, found.reference, found.ratio, found.shape) == ("fused", "winograd", 1.05, (8192,) * 3)
     thin = choose(ROWS, "bf16", (20000, 16384, 700))
     assert (thin.levels, thin.options, thin.shape) == (2, (("sync", 0),), (16384, 16384, 512))
+    assert (found.orbit, thin.orbit) == ("", "b_constant")
 
 
 @pytest.mark.parametrize(("operands", "ratio"), [("variable", 1.05), ("b_constant", 1.07), ("planes_given", 1.11)])

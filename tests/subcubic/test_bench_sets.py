@@ -5,6 +5,7 @@ import json
 import pytest
 
 from catalog.store import Catalog
+from codegen.schedule import schedule
 from evaluate.device import DeviceInfo
 from evaluate.report import save
 from subcubic.bench_schemes import Schemes
@@ -133,3 +134,20 @@ def test_fused_variants_reach_the_cases(cli, on_h200):
 def test_bad_input_is_one_sentence(cli, on_h200, arguments, says):
     done = cli("bench", *arguments)
     assert (done.code, says in done.err.replace("\n", " ")) == (2, True), done.err
+
+
+def test_a_turned_scheme_is_the_cheapest_of_its_orbit(cli, on_h200):
+    options = ["--dtype", "bf16", "--size", 512, "--levels", 1, "--path", "fused", "--turn", "variable", "--json"]
+    done = cli("bench", "strassen", *options)
+    assert done.code == 0, done.err
+    (row,) = done.json["rows"]
+    assert (row["reference"], row["orbit"], row["rank"]) == ("strassen", "variable", 7)
+
+
+def test_orbits_are_searched_once_for_each_kind_of_operands(tmp_path):
+    known = Schemes(Catalog(tmp_path))
+    plain, (one, facts), (two, _) = (known.plan("strassen", *rest) for rest in ((1,), (1, "variable"), (2, "variable")))
+    order = [schedule(found) for found in (plain[0], one)]
+    assert [len(made.planes_a) + len(made.planes_b) for made in order] == [10, 8]
+    assert facts == {"reference": "strassen", "orbit": "variable"} and plain[1] == {"reference": "strassen"}
+    assert two.base is one.base and known.plan("strassen", 1, "variable")[0] is one
