@@ -12,10 +12,11 @@ from typing import Any
 
 from codegen.build import build_reported
 from codegen.plan import Plan
-from codegen.schedule import schedule
 from evaluate.kernel import INTEGER, POINTER, REAL, SIZE, Built, KernelError, check, load_library
 from evaluate.variants import Variant
 
+# Keys of a row and the constants of the emitted tables that hold them.
+_COUNTS = {"publications": "kPublicationCount", "slots": "kSlots", "planes_a": "kPlanesA", "planes_b": "kPlanesB"}
 ZEROED_BYTES = 4096  # of a new workspace, from its start
 _OPERAND = [POINTER, INTEGER]
 _PACK = [POINTER, POINTER, INTEGER, INTEGER, *_OPERAND, POINTER, SIZE]
@@ -176,8 +177,8 @@ def build_fused(plan: Plan, variant: Variant, arch: str) -> Built:
 
     Returns:
         It, with these facts: ``registers`` and ``spill_bytes`` of the kernel that does the products (the one
-        with the most registers), ``tile`` as it stands in the text, ``publications``, ``slots``, ``planes_a`` and
-        ``planes_b`` of the schedule.
+        with the most registers), ``tile`` if there is one for all sizes, ``publications``, ``slots``, ``planes_a``
+        and ``planes_b``.
 
     Raises:
         ValueError: the plan cannot be emitted with these types.
@@ -186,18 +187,21 @@ def build_fused(plan: Plan, variant: Variant, arch: str) -> Built:
     """
     text = fused_text(plan, variant, arch)
     path, usage = build_reported(text, fused_arch(arch))
-    order = schedule(plan, convert=variant.plane_dtype != variant.dtype)
     largest = max(usage, key=lambda kernel: kernel.registers, default=None)
+    sizes = [_constant(text, f"kTile{letter}") for letter in "MNK"]
     facts = {
         "registers": largest.registers if largest else None,
         "spill_bytes": largest.spill_stores if largest else None,
-        "tile": _tile(text),
-        "publications": order.publications,
-        "slots": order.slots,
-        "planes_a": len(order.planes_a),
-        "planes_b": len(order.planes_b),
+        "tile": "x".join(map(str, sizes)) if None not in sizes else None,
+        **{key: _constant(text, name) for key, name in _COUNTS.items()},
     }
     return Built(path, _name(text), facts)
+
+
+def _constant(text: str, name: str) -> int | None:
+    """The value of an integer constant of a text; None if it has no such constant."""
+    found = re.search(rf"\b{name} = (\d+)", text)
+    return int(found[1]) if found else None
 
 
 def _name(text: str) -> str:
@@ -206,12 +210,6 @@ def _name(text: str) -> str:
     if not found:
         raise ValueError("the emitted text has no launch function")
     return found[1]
-
-
-def _tile(text: str) -> str | None:
-    """The tile as M x N x K of the constants kTileM, kTileN and kTileK of a text."""
-    sizes = [re.search(rf"\bkTile{letter} = (\d+)", text) for letter in "MNK"]
-    return "x".join(size[1] for size in sizes if size) if all(sizes) else None
 
 
 def _family(arch: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from catalog.scheme import Ring, Scheme
 from catalog.store import Catalog
 from codegen.plan import Plan
+from subcubic.members import cheapest_member
 from subcubic.output import note
 from subcubic.reference import Resolved, resolve
 
@@ -46,15 +47,8 @@ class Schemes:
 
     def _member(self, reference: str, scheme: Scheme, orbit: str) -> Scheme:
         """The cheapest member of an orbit, which is searched once for all levels."""
-        from codegen.orbit import CONSTANT_B, Objective, cheapest
-
-        objectives = {
-            "variable": Objective(),
-            "b_constant": CONSTANT_B,
-            "planes_given": Objective(a=0.0, b=0.0),
-        }
         if (reference, orbit) not in self.turned:
-            self.turned[reference, orbit] = cheapest(scheme, objectives[orbit]).scheme
+            self.turned[reference, orbit] = cheapest_member(scheme, orbit)
         return self.turned[reference, orbit]
 
     def resolved(self, reference: str) -> Resolved:

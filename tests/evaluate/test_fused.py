@@ -5,9 +5,12 @@ import pytest
 
 from catalog.known import classical, strassen, winograd
 from catalog.scheme import Format
+from codegen.build import Usage
+from codegen.fused_tables import tables
 from codegen.plan import plan
+from codegen.schedule import schedule
 from evaluate.device import DeviceInfo
-from evaluate.fused import fused_arch, open_fused
+from evaluate.fused import build_fused, fused_arch, open_fused
 from evaluate.gpu import draw_buffers, open_ours
 from evaluate.kernel import Built, KernelError
 from evaluate.operands import widen
@@ -112,3 +115,18 @@ def test_a_fused_kernel_that_cannot_be_says_why():
         variants(plan(winograd()), ["fp16"], Wanted("fused"), T4)
     assert not why_not_fused("bf16", H200)
     assert (fused_arch("sm_90"), fused_arch("sm_80"), fused_arch("sm_120")) == ("sm_90a", "sm_80", "sm_120")
+
+
+def test_the_facts_of_a_kernel_are_those_of_its_schedule(monkeypatch, tmp_path):
+    """Told by the emitted constants, since planning a large scheme again takes seconds."""
+    found = plan(winograd())
+    order = schedule(found)
+    tile = "constexpr int kTileM = 128, kTileN = 256, kTileK = 64;"
+    text = f"{tile}\n{tables(order)}\nint some_name_launch(void* handle) {{"
+    usage = [Usage("planes", 40, 0, 0), Usage("products", 168, 44, 52)]
+    monkeypatch.setattr("evaluate.fused.fused_text", lambda *_: text)
+    monkeypatch.setattr("evaluate.fused.build_reported", lambda *_: (tmp_path, usage))
+    built = build_fused(found, Variant("bf16", "fused", "variable", "bf16", "fp32"), "sm_90")
+    assert (built.path, built.name) == (tmp_path, "some_name")
+    counts = {"publications": order.publications, "slots": order.slots, "planes_a": 4, "planes_b": 4}
+    assert built.facts == {"registers": 168, "spill_bytes": 44, "tile": "128x256x64", **counts}
