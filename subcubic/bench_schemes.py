@@ -1,0 +1,79 @@
+"""The schemes that ``subcubic bench`` measures: each found once, planned once a level, recorded at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catalog.scheme import Ring, Scheme
+from catalog.store import Catalog
+from codegen.plan import Plan
+from subcubic.members import cheapest_member
+from subcubic.output import note
+from subcubic.reference import Resolved, resolve
+
+
+class Schemes:
+    """References, as they are met, with their plans.
+
+    Args:
+        store: where ids and formats are looked up, and rows are recorded.
+    """
+
+    def __init__(self, store: Catalog) -> None:
+        self.store = store
+        self.found: dict[str, Resolved] = {}
+        self.turned: dict[tuple[str, str], Scheme] = {}
+        self.plans: dict[tuple[str, int, str], Plan] = {}
+
+    def plan(self, reference: str, levels: int, orbit: str = "") -> tuple[Plan, dict[str, Any]]:
+        """A plan, and the keys that its rows have beyond those of every row.
+
+        Args:
+            reference: see ``subcubic.reference``.
+            levels: of recursion.
+            orbit: one of ``evaluate.variants.OPERANDS`` to plan the member of the scheme's orbit that is cheapest when
+                a launch is given these; "" for the scheme as it is.
+
+        Raises:
+            As ``subcubic.reference.resolve`` and ``codegen.plan.plan``.
+        """
+        from codegen.plan import plan
+
+        key = (reference, levels, orbit)
+        if key not in self.plans:
+            scheme = self.resolved(reference).scheme
+            self.plans[key] = plan(self._member(reference, scheme, orbit) if orbit else scheme, levels)
+        return self.plans[key], {"reference": reference, **({"orbit": orbit} if orbit else {})}
+
+    def _member(self, reference: str, scheme: Scheme, orbit: str) -> Scheme:
+        """The cheapest member of an orbit, which is searched once for all levels."""
+        if (reference, orbit) not in self.turned:
+            self.turned[reference, orbit] = cheapest_member(scheme, orbit)
+        return self.turned[reference, orbit]
+
+    def resolved(self, reference: str) -> Resolved:
+        """What a reference means; said on stderr when it is first met."""
+        if reference not in self.found:
+            item = resolve(reference, self.store, (Ring.Z, Ring.Q))
+            self.found[reference] = item
+            scheme = item.scheme
+            note(f"bench {item.origin}: {scheme.format.described}, rank {scheme.rank} over {scheme.ring}")
+        return self.found[reference]
+
+    def record(self, document: dict[str, Any]) -> None:
+        """Keep each row with its scheme; a built-in scheme or a file is added to the catalog for it.
+
+        The document is printed and saved by then, so a catalog that cannot be written costs a note and not the
+        results.
+        """
+        try:
+            added = self.store.add_many((item.scheme, item.provenance) for item in self.found.values())
+            ids = {item.id for item in added}
+            for item in added:
+                if item.status == "new":
+                    note(f"stored {item.id[:12]} in the catalog, with its measurements")
+            head = {key: value for key, value in document.items() if key not in ("rows", "skipped")}
+            rows = (row for row in document["rows"] if row["id"] in ids)
+            self.store.record_many((row["id"], {**head, "row": row}) for row in rows)
+        except OSError as error:
+            note(f"subcubic: the results are not in the catalog: {error}")
