@@ -153,13 +153,14 @@ def _write(folder: Path, names: list[str], types: list) -> list[Path]:
     return paths
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not (find_spec("triton") and find_spec("torch")), reason="no Torch and Triton; only this target needs them"
 )
 @pytest.mark.parametrize(
     ("names", "types"),
     [
-        (["strassen", "rectangular", "rational", "mixed"], [("fp16", None)]),
+        (["strassen", "rectangular", "rational"], [("fp16", None)]),
         (["winograd", "classical", "trivial"], TYPES[1:]),
     ],
 )
