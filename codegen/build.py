@@ -98,6 +98,16 @@ def build_cuda(text: str, arch: str = "sm_90", kind: Kind = "shared", flags: Seq
     return _build_cuda(text, arch, kind, flags)[0]
 
 
+def build_reported(text: str, arch: str = "sm_90") -> tuple[Path, list[Usage]]:
+    """A shared library, and the registers and spills of its kernels, from one run of the compiler.
+
+    Raises:
+        As ``build_cuda``.
+    """
+    path, log = _build_cuda(text, arch, "shared", ("-Xptxas", "-v"))
+    return path, resource_usage(log)
+
+
 def resources(text: str, arch: str = "sm_90") -> list[Usage]:
     """Registers and spills of every kernel in CUDA text, read from the compiler's report.
 

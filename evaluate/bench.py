@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
+from time import monotonic
 from typing import Any, TypeVar
 
 from codegen.build import MissingCompilerError
 from codegen.plan import Plan
 from evaluate import cpu, cublas
+from evaluate.cases import Case, Row, Settings, Shape, identity
 from evaluate.device import DeviceInfo, DeviceMissingError, require_gpu, snapshot, usable_gpu
 from evaluate.operands import DTYPES, check_choice
-from evaluate.rows import Row, Settings, Shape, identity, paths_for, prepare
+from evaluate.rows import MeasureRow, prepare
 from evaluate.timing import verdict
+from evaluate.variants import Variant, Wanted, variants
 from evaluate.windows import GPU_REGIMES, HOST_REGIMES
 
 SCHEMA_VERSION = 1
 DEVICES = ("auto", "cpu", "gpu")
+_LATE = "the time for all rows was spent"
 
+Document = dict[str, Any]
 _T = TypeVar("_T")
 
 
@@ -27,27 +35,30 @@ def bench(
     dtypes: Sequence[str],
     *,
     device: str = "auto",
+    wanted: Wanted | None = None,
     commit: str = "unknown",
     on_row: Callable[[Row], None] | None = None,
+    keep: Callable[[Document], object] | None = None,
     **settings: Any,
-) -> dict[str, Any]:
+) -> Document:
     """Measure every plan at every shape in every dtype against the vendor's GEMM of the same precision.
 
     On a GPU that is the emitted CUDA; on a CPU the emitted C and NumPy twins for fp32 and fp64, and the emulated
-    roundings (errors only) for fp16 and bf16. All of it is built before the first measurement.
+    roundings (errors only) for fp16 and bf16.
 
     Args:
         plans: what to measure.
         shapes: (M, N, K) each, A is M x K and B is K x N.
         dtypes: fp16, bf16, fp32, fp64.
         device: "gpu", "cpu", or "auto" for a GPU where there is a usable one.
-        commit: revision of this project, for the document.
-        on_row: called with each row as soon as it is there.
-        **settings: the fields of ``evaluate.rows.Settings``.
+        wanted: the paths and variants on a GPU; all that make sense by default.
+        commit: as of ``measure``.
+        on_row: as of ``measure``.
+        keep: as of ``measure``.
+        **settings: the fields of ``evaluate.cases.Settings``.
 
     Returns:
-        The document. What could not be built, launched or held in memory is listed under ``skipped`` with its reason.
-        After a KeyboardInterrupt ``interrupted`` is true and the rows are those measured until then.
+        The document of ``measure``.
 
     Raises:
         ValueError: an unknown name, or a size below 1.
@@ -55,59 +66,121 @@ def bench(
         codegen.build.MissingCompilerError: no nvcc, or no gcc for the path "c".
     """
     chosen = Settings(**settings)
-    check_choice("device", device, DEVICES)
     for dtype in dtypes:
         check_choice("dtype", dtype, DTYPES)
-    for shape in shapes:
-        if len(shape) != 3 or min(shape) < 1:
-            raise ValueError(f"a shape must be three positive sizes M, N, K, not {tuple(shape)}")
-    gpu = require_gpu() if device == "gpu" else usable_gpu() if device == "auto" else None
-    if gpu:
-        cublas.load()  # a missing baseline is said before anything is built
-    document = _head(gpu, chosen, commit)
-    before = snapshot(gpu) if gpu else {}
-    try:
-        _measure(document, plans, shapes, dtypes, chosen, gpu, on_row)
-    except KeyboardInterrupt:
-        document["interrupted"] = True
-    after = snapshot(gpu) if gpu else {}
-    document["baseline"] = "; ".join(dict.fromkeys(row["baseline"] for row in document["rows"]))
-    document["clocks"] = _states(before, after, "clock_sm_mhz", "clock_memory_mhz", "clock_limits")
-    document["power"] = _states(before, after, "power_w", "power_limit_w", "temperature_c")
-    return document
+    gpu = device_of(device)
+    found = [case for plan in plans for case in cases(plan, shapes, dtypes, wanted or Wanted(), gpu, chosen)]
+    return measure(found, gpu, commit=commit, on_row=on_row, keep=keep)
 
 
-def _measure(
-    document: dict[str, Any],
-    plans: Sequence[Plan],
+def cases(
+    plan: Plan,
     shapes: Sequence[Shape],
     dtypes: Sequence[str],
-    settings: Settings,
+    wanted: Wanted,
     gpu: DeviceInfo | None,
-    on_row: Callable[[Row], None] | None,
-) -> None:
-    """Fill in ``rows`` and ``skipped``."""
-    ready = [
-        {
-            (dtype, path): _attempt(prepare, plan, dtype, path, settings, gpu)
-            for dtype in dtypes
-            for path in paths_for(dtype, gpu)
-        }
-        for plan in plans
-    ]
-    for plan, prepared in zip(plans, ready, strict=True):
-        for shape in shapes:
-            for (dtype, path), measure in prepared.items():
-                facts = identity(plan, shape, dtype, path, settings)
-                measured = measure if isinstance(measure, str) else _attempt(measure, shape)
-                if isinstance(measured, str):
-                    document["skipped"].append({**facts, "reason": measured})
-                    continue
-                row = {**facts, **measured}
+    settings: Settings,
+    facts: Row | None = None,
+) -> list[Case]:
+    """All cases of a plan: every shape in every variant that is wanted.
+
+    Raises:
+        ValueError: path "fused" is wanted of a dtype or a device that has none.
+    """
+    ways = variants(plan, dtypes, wanted, gpu)
+    return [Case(plan, shape, variant, settings, facts or {}) for shape in shapes for variant in ways]
+
+
+def device_of(name: str) -> DeviceInfo | None:
+    """The GPU that a device name means; None for the CPU.
+
+    Raises:
+        ValueError: an unknown name.
+        evaluate.device.DeviceMissingError: "gpu" without a usable one.
+    """
+    check_choice("device", name, DEVICES)
+    return require_gpu() if name == "gpu" else usable_gpu() if name == "auto" else None
+
+
+def measure(
+    found: Sequence[Case],
+    gpu: DeviceInfo | None,
+    *,
+    commit: str = "unknown",
+    on_row: Callable[[Row], None] | None = None,
+    keep: Callable[[Document], object] | None = None,
+    until: float | None = None,
+) -> Document:
+    """Measure cases in their order. Everything is built before the first measurement.
+
+    Args:
+        found: the cases, one row each.
+        gpu: where; None for the CPU.
+        commit: revision of this project, for the document.
+        on_row: called with each row as soon as it is there.
+        keep: called with the document so far after each row, so that it can be saved.
+        until: seconds from now, builds included, after which no further row is begun.
+
+    Returns:
+        The document. What could not be built, launched or held in memory, or came too late, is listed under
+        ``skipped`` with its reason. After a KeyboardInterrupt ``interrupted`` is true and the rows are those measured
+        until then.
+
+    Raises:
+        ValueError: a size below 1.
+        evaluate.device.DeviceMissingError: the device is lost, or no cuBLAS.
+        codegen.build.MissingCompilerError: no nvcc, or no gcc for the path "c".
+    """
+    began = monotonic()
+    for case in found:
+        if len(case.shape) != 3 or min(case.shape) < 1:
+            raise ValueError(f"a shape must be three positive sizes M, N, K, not {tuple(case.shape)}")
+    if gpu:
+        cublas.load()  # a missing baseline is said before anything is built
+    document = _head(gpu, [case.settings for case in found], commit)
+    before = snapshot(gpu) if gpu else {}
+    try:
+        for case, measure_row in zip(found, _prepared(found, gpu), strict=True):
+            late = until is not None and monotonic() - began > until
+            measured = _LATE if late else _attempt(measure_row, case)
+            if isinstance(measured, str):
+                document["skipped"].append({**identity(case), "reason": measured})
+            else:
+                row = {**identity(case), **measured}
                 row["verdict"] = verdict(row)
                 document["rows"].append(row)
                 if on_row:
                     on_row(row)
+            if keep:
+                keep(_finished(document, before, before))
+    except KeyboardInterrupt:
+        document["interrupted"] = True
+    return _finished(document, before, snapshot(gpu) if gpu else {})
+
+
+def _prepared(found: Sequence[Case], gpu: DeviceInfo | None) -> list[Callable[[Case], Row | str]]:
+    """What measures each case, each library built once; what could not be built says why instead."""
+    distinct = {_library_key(case): case for case in found}
+    # A compiler for each core; on a CPU the same cores will measure, and building is short.
+    with ThreadPoolExecutor(os.cpu_count() if gpu else 1) as pool:
+        try:
+            futures = {
+                key: pool.submit(_attempt, prepare, case.plan, case.variant, gpu) for key, case in distinct.items()
+            }
+            built = {key: future.result() for key, future in futures.items()}
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return [_or_reason(built[_library_key(case)]) for case in found]
+
+
+def _or_reason(found: MeasureRow | str) -> Callable[[Case], Row | str]:
+    return (lambda _: found) if isinstance(found, str) else found
+
+
+def _library_key(case: Case) -> tuple[int, Variant]:
+    """What decides the library: given planes do not."""
+    return id(case.plan), replace(case.variant, operands="variable")
 
 
 def _attempt(action: Callable[..., _T], *arguments: Any) -> _T | str:
@@ -123,9 +196,10 @@ def _attempt(action: Callable[..., _T], *arguments: Any) -> _T | str:
         return " ".join(str(error).split()) or type(error).__name__
 
 
-def _head(gpu: DeviceInfo | None, settings: Settings, commit: str) -> dict[str, Any]:
-    regime = (GPU_REGIMES if gpu else HOST_REGIMES)[settings.regime]
+def _head(gpu: DeviceInfo | None, settings: Sequence[Settings], commit: str) -> Document:
+    regimes = GPU_REGIMES if gpu else HOST_REGIMES
     clock = "CUDA events" if gpu else "host monotonic clock"
+    ways = dict.fromkeys(f"up to {one.pairs} pairs {regimes[one.regime].describe()}" for one in settings)
     return {
         "schema_version": SCHEMA_VERSION,
         "created_utc": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -138,11 +212,21 @@ def _head(gpu: DeviceInfo | None, settings: Settings, commit: str) -> dict[str, 
         "clocks": None,
         "power": None,
         "baseline": "",
-        "timer": f"{clock}, up to {settings.pairs} interleaved pairs in random order, medians, 95 % bootstrap interval "
-        f"of the ratio; {regime.describe()}",
+        "timer": f"{clock}, interleaved pairs in random order, medians, 95 % bootstrap interval of the ratio; "
+        + "; ".join(ways),
         "interrupted": False,
         "rows": [],
         "skipped": [],
+    }
+
+
+def _finished(document: Document, before: dict[str, Any], after: dict[str, Any]) -> Document:
+    """The document with what its rows and the two states of the device say of it as a whole."""
+    return {
+        **document,
+        "baseline": "; ".join(dict.fromkeys(row["baseline"] for row in document["rows"])),
+        "clocks": _states(before, after, "clock_sm_mhz", "clock_memory_mhz", "clock_limits"),
+        "power": _states(before, after, "power_w", "power_limit_w", "temperature_c"),
     }
 
 

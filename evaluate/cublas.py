@@ -22,7 +22,7 @@ WORKSPACE_BYTES = 32 << 20  # what the vendor recommends for Hopper, and what th
 VARIABLE = "SUBCUBIC_CUBLAS"
 _TYPES = {"fp16": 2, "bf16": 14, "fp32": 0, "fp64": 1}
 _COMPUTE_32F, _COMPUTE_64F = 68, 70
-_NO_TRANSPOSE, _DEFAULT_ALGORITHM = 0, -1
+_NO_TRANSPOSE, _TRANSPOSE, _DEFAULT_ALGORITHM = 0, 1, -1
 # The default never rounds FP32 to TF32. Without the other, parts of a long 16-bit product may be added in 16 bits.
 _DEFAULT_MATH, _NO_REDUCED_PRECISION_REDUCTION = 0, 16
 # Settings from outside that make cuBLAS compute in another precision than it is asked for.
@@ -49,8 +49,8 @@ class Cublas:
     dtype: str
     version: str
 
-    def describe(self) -> str:
-        """The baseline in words: library, entry point, precision in force."""
+    def describe(self, entry: str = "cublasGemmEx") -> str:
+        """A baseline in words: library, entry point, precision in force."""
         precision = {
             "fp32": "true FP32: CUBLAS_COMPUTE_32F, CUBLAS_DEFAULT_MATH, TF32 off",
             "fp64": "FP64: CUBLAS_COMPUTE_64F",
@@ -60,30 +60,30 @@ class Cublas:
             "CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION",
         )
         set_outside = [f"{name}={os.environ[name]}" for name in _OVERRIDES if os.environ.get(name)]
-        return f"cuBLAS {self.version} cublasGemmEx, {precision}" + "".join(f", {text}" for text in set_outside)
+        return f"cuBLAS {self.version} {entry}, {precision}" + "".join(f", {text}" for text in set_outside)
 
-    def gemm(self, m: int, n: int, k: int, a: int, b: int, c: int) -> None:
+    def gemm(self, m: int, n: int, k: int, a: int, b: int, c: int, layout: str = "nn") -> None:
         """Queue the row-major C = A B on the handle's stream.
 
         Args:
             m: rows of A and C.
             n: columns of B and C.
             k: columns of A, rows of B.
-            a: device address of A, leading dimension k.
-            b: device address of B, leading dimension n.
+            a: device address of A, dense.
+            b: device address of B, dense.
             c: device address of C, leading dimension n.
+            layout: a letter for A and one for B, n as the product has it or t for its transpose.
 
         Raises:
             CublasError: cuBLAS refuses the call.
         """
-        double = self.dtype == "fp64"
-        scalar = ctypes.c_double if double else ctypes.c_float
+        compute, scalar = accumulation(self.dtype)
         one, zero = ctypes.byref(scalar(1)), ctypes.byref(scalar(0))
-        kind, compute = _TYPES[self.dtype], _COMPUTE_64F if double else _COMPUTE_32F
-        plain = _NO_TRANSPOSE
-        _call(
+        kind = type_of(self.dtype)
+        lda, ldb = leading((m, n, k), layout)
+        call(
             self.library.cublasGemmEx,
-            *(self.handle, plain, plain, n, m, k, one, b, kind, n, a, kind, k, zero, c, kind, n),
+            *(self.handle, *operations(layout), n, m, k, one, b, kind, ldb, a, kind, lda, zero, c, kind, n),
             *(compute, _DEFAULT_ALGORITHM),
         )
 
@@ -98,14 +98,14 @@ def open_cublas(xp: Any, dtype: str) -> Iterator[Cublas]:
     """
     library = load()
     handle = ctypes.c_void_p()
-    _call(library.cublasCreate_v2, ctypes.byref(handle))
+    call(library.cublasCreate_v2, ctypes.byref(handle))
     try:
         workspace = xp.empty(WORKSPACE_BYTES, dtype=xp.uint8)
         # Setting the stream resets the workspace, so it comes first.
-        _call(library.cublasSetStream_v2, handle, xp.cuda.get_current_stream().ptr)
-        _call(library.cublasSetWorkspace_v2, handle, workspace.data.ptr, WORKSPACE_BYTES)
+        call(library.cublasSetStream_v2, handle, xp.cuda.get_current_stream().ptr)
+        call(library.cublasSetWorkspace_v2, handle, workspace.data.ptr, WORKSPACE_BYTES)
         mode = _DEFAULT_MATH if dtype in ("fp32", "fp64") else _NO_REDUCED_PRECISION_REDUCTION
-        _call(library.cublasSetMathMode, handle, mode)
+        call(library.cublasSetMathMode, handle, mode)
         yield Cublas(library, handle, dtype, version(library))
         xp.cuda.get_current_stream().synchronize()
     finally:
@@ -160,7 +160,7 @@ def version(library: ctypes.CDLL) -> str:
     parts = []
     for part in range(3):  # MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL of libraryPropertyType
         value = ctypes.c_int()
-        _call(library.cublasGetProperty, part, ctypes.byref(value))
+        call(library.cublasGetProperty, part, ctypes.byref(value))
         parts.append(str(value.value))
     return ".".join(parts)
 
@@ -183,7 +183,38 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
     return library
 
 
-def _call(function: Any, *arguments: Any) -> None:
+def type_of(dtype: str) -> int:
+    """cudaDataType_t of a dtype."""
+    return _TYPES[dtype]
+
+
+def accumulation(dtype: str) -> tuple[int, Any]:
+    """cublasComputeType_t of products of a dtype, and the ctypes type of their scalars."""
+    return (_COMPUTE_64F, ctypes.c_double) if dtype == "fp64" else (_COMPUTE_32F, ctypes.c_float)
+
+
+def operations(layout: str) -> list[int]:
+    """cublasOperation_t of the swapped operands: of B, then of A."""
+    return [_TRANSPOSE if letter == "t" else _NO_TRANSPOSE for letter in reversed(layout)]
+
+
+def leading(shape: tuple[int, int, int], layout: str) -> tuple[int, int]:
+    """Leading dimensions of dense A and B as they are stored.
+
+    Args:
+        shape: M, N, K.
+        layout: a letter for A and one for B, n as the product has it or t for its transpose.
+    """
+    m, n, k = shape
+    return m if layout[0] == "t" else k, k if layout[1] == "t" else n
+
+
+def call(function: Any, *arguments: Any) -> None:
+    """Call a function of cuBLAS.
+
+    Raises:
+        CublasError: its status is not success.
+    """
     status = function(*arguments)
     if status:
         raise CublasError(f"{function.__name__} of cuBLAS failed with status {status}")

@@ -1,20 +1,48 @@
-"""An emitted CUDA library, loaded by ctypes and launched on the caller's stream."""
+"""An emitted CUDA library, loaded by ctypes and launched on the caller's stream; fused ones: ``evaluate.fused``."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from evaluate.device import DeviceMissingError
 
+POINTER, INTEGER, REAL, SIZE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_size_t
+_OPERAND = [POINTER, INTEGER]
+_SIGNATURES: dict[str, tuple[list[Any], Any]] = {
+    "open": ([POINTER, POINTER, POINTER], ctypes.c_int),
+    "error": ([], ctypes.c_char_p),
+    "workspace": ([INTEGER] * 3, SIZE),
+    "launch": (
+        [POINTER, POINTER, *[INTEGER] * 3, REAL, *_OPERAND, *_OPERAND, REAL, *_OPERAND, POINTER, SIZE],
+        ctypes.c_int,
+    ),
+    "close": ([POINTER], None),
+}
 _MISSING = 4  # status of the library's functions when cuBLAS or the device is not there
 
 
 class KernelError(RuntimeError):
     """An emitted library refused a call; the message is its own."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """A compiled library that is not loaded yet.
+
+    Attributes:
+        path: the shared library.
+        name: prefix of its entry points.
+        facts: keys of the rows that are measured with it.
+    """
+
+    path: Path
+    name: str
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,13 +104,9 @@ class Kernel:
         m, n, k = sizes
         lda, ldb, ldc = leading or (k, n, n)
         function = getattr(self.library, f"{self.name}_launch")
-        _check(
-            self.library,
-            self.name,
-            function(
-                *(self.handle, stream, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, workspace, workspace_bytes),
-            ),
-        )
+        operands = (alpha, a, lda, b, ldb, beta, c, ldc)
+        status = function(self.handle, stream, m, n, k, *operands, workspace, workspace_bytes)
+        check(self.library, self.name, status)
 
 
 @contextmanager
@@ -97,28 +121,26 @@ def open_kernel(path: Path, name: str) -> Iterator[Kernel]:
         DeviceMissingError: no usable device or no cuBLAS.
         KernelError: the file is no such library, or it cannot be opened.
     """
-    library = _declared(path, name)
+    library = load_library(path, name, _SIGNATURES)
     handle = ctypes.c_void_p()
-    _check(library, name, getattr(library, f"{name}_open")(ctypes.byref(handle), None, None))
+    check(library, name, getattr(library, f"{name}_open")(ctypes.byref(handle), None, None))
     try:
         yield Kernel(library, name, handle)
     finally:
         getattr(library, f"{name}_close")(handle)
 
 
-def _declared(path: Path, name: str) -> ctypes.CDLL:
-    pointer, integer, real, size = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_size_t
-    operand = [pointer, integer]
-    signatures = {
-        "open": ([pointer, pointer, pointer], ctypes.c_int),
-        "error": ([], ctypes.c_char_p),
-        "workspace": ([integer] * 3, size),
-        "launch": (
-            [pointer, pointer, *[integer] * 3, real, *operand, *operand, real, *operand, pointer, size],
-            ctypes.c_int,
-        ),
-        "close": ([pointer], None),
-    }
+def load_library(path: Path, name: str, signatures: Mapping[str, tuple[list[Any], Any]]) -> ctypes.CDLL:
+    """Load a shared library and declare its entry points.
+
+    Args:
+        path: the file.
+        name: what its entry points begin with.
+        signatures: argument types and result type by the rest of the name.
+
+    Raises:
+        KernelError: the file is no such library.
+    """
     try:
         library = ctypes.CDLL(str(path))
         for suffix, (arguments, result) in signatures.items():
@@ -129,7 +151,13 @@ def _declared(path: Path, name: str) -> ctypes.CDLL:
     return library
 
 
-def _check(library: ctypes.CDLL, name: str, status: int) -> None:
+def check(library: ctypes.CDLL, name: str, status: int) -> None:
+    """Turn a status into an exception with the library's own message.
+
+    Raises:
+        DeviceMissingError: no device or no cuBLAS.
+        KernelError: the call was refused.
+    """
     if not status:
         return
     message = getattr(library, f"{name}_error")().decode(errors="replace")

@@ -12,6 +12,7 @@ from typing import Any
 
 from catalog.files import TEMPORARY_PREFIX, sync_folder, write_durably
 from evaluate.timing import PAIRS, verdict
+from evaluate.variants import FUSED_PATH, VENDOR_PATH
 
 Row = Mapping[str, Any]
 
@@ -62,24 +63,46 @@ def save(document: Mapping[str, Any], folder: Path) -> Path:
         OSError: the folder cannot be made or written; nothing is left behind.
         ValueError: the document holds a NaN or an infinity.
     """
-    written = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    folder.mkdir(parents=True, exist_ok=True)
-    device = re.sub(r"[^a-z0-9]+", "-", str(document["device"]).lower()).strip("-") or "device"
-    stamp = re.sub(r"[^0-9T]", "", str(document["created_utc"]).split("+")[0])
-    scratch = folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
-    try:
-        write_durably(scratch, written.encode())
+    return Saver(folder)(document)
+
+
+class Saver:
+    """Writes a growing document again and again, each time whole or not at all, to one new file.
+
+    Called with a document it returns the file, named by device, date and time of the first call; it raises as ``save``.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path: Path | None = None
+
+    def __call__(self, document: Mapping[str, Any]) -> Path:
+        """Write the document."""
+        written = json.dumps(document, indent=1, allow_nan=False) + "\n"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        scratch = self.folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+        try:
+            write_durably(scratch, written.encode())
+            if self.path is None:
+                self.path = self._new(scratch, document)
+            else:
+                scratch.replace(self.path)
+            sync_folder(self.folder)
+            return self.path
+        finally:
+            scratch.unlink(missing_ok=True)
+
+    def _new(self, scratch: Path, document: Mapping[str, Any]) -> Path:
+        device = re.sub(r"[^a-z0-9]+", "-", str(document["device"]).lower()).strip("-") or "device"
+        stamp = re.sub(r"[^0-9T]", "", str(document["created_utc"]).split("+")[0])
         for number in range(10_000):
-            path = folder / f"{device}-{stamp}{f'-{number}' if number else ''}.json"
+            path = self.folder / f"{device}-{stamp}{f'-{number}' if number else ''}.json"
             try:
                 os.link(scratch, path)  # unlike a rename, refuses an existing name
             except FileExistsError:
                 continue
-            sync_folder(folder)
             return path
-        raise FileExistsError(f"{folder} already holds 10000 results of {device} at {stamp}")
-    finally:
-        scratch.unlink(missing_ok=True)
+        raise FileExistsError(f"{self.folder} already holds 10000 results of {device} at {stamp}")
 
 
 def load(folder: Path) -> list[dict[str, Any]]:
@@ -103,14 +126,15 @@ def load(folder: Path) -> list[dict[str, Any]]:
 def results_table(folder: Path) -> str:
     """The README's table in Markdown: the newest row of each device, scheme, path, shape and regime; "" if none.
 
-    Rows whose result is wrong, or that were timed on fewer than ``PAIRS`` pairs or never, are left out.
+    Rows whose result is wrong, or that were timed on fewer than ``PAIRS`` pairs or never, are left out; fused kernels
+    have a table of their own, see ``evaluate.fused_table``.
     """
     newest: dict[tuple[Any, ...], tuple[str, Row]] = {}
     keys = ("id", "levels", "path", "dtype", "product_dtype", "M", "N", "K", "regime", "distribution", "operands")
     for document in load(folder):
         for row in document["rows"]:
             timed = "kind" not in row and row.get("seconds") is not None and not _few_pairs(row)
-            if timed and row.get("correct") is not False:
+            if timed and row["path"] not in (FUSED_PATH, VENDOR_PATH) and row.get("correct") is not False:
                 newest[document["device"], *(row.get(key) for key in keys)] = document["device"], row
     if not newest:
         return ""
@@ -128,10 +152,9 @@ def _cells(row: Row) -> list[str]:
     return [
         f"{row['format']}:{row['rank']}",
         str(row["levels"]),
-        row["path"],
-        row["dtype"]
-        + (f" (products {row['product_dtype']})" if row.get("product_dtype") not in (None, row["dtype"]) else ""),
-        _shape(row),
+        _path(row),
+        _dtype(row),
+        shape_text(row),
         row.get("regime") or "-",
         _time(row.get("seconds")),
         _time(row.get("baseline_seconds")),
@@ -141,11 +164,25 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
+def _path(row: Row) -> str:
+    options = "".join(f" {name}={value}" for name, value in row.get("options", {}).items())
+    layout = f" {row['layout']}" if row.get("layout") not in (None, "nn", "row-major") else ""
+    operands = "" if row.get("operands", "variable") == "variable" else f", {row['operands'].replace('_', ' ')}"
+    return row["path"] + layout + options + operands
+
+
+def _dtype(row: Row) -> str:
+    what = "planes" if row["path"] == FUSED_PATH else "products"
+    stored = row.get("plane_dtype" if row["path"] == FUSED_PATH else "product_dtype")
+    return row["dtype"] + (f" ({what} {stored})" if stored not in (None, row["dtype"]) else "")
+
+
 def _few_pairs(row: Row) -> bool:
     return row.get("ratio") is not None and row.get("pairs", 0) < PAIRS
 
 
-def _shape(row: Row) -> str:
+def shape_text(row: Row) -> str:
+    """The sizes of a row in words."""
     m, n, k = row["M"], row["N"], row["K"]
     text = f"{m}^3" if m == n == k else f"{m} x {n} x {k}"
     return f"{text} unaligned" if row.get("aligned") is False else text

@@ -21,7 +21,7 @@ Measure = Callable[[Launch], float]
 Verdict = Literal["faster", "slower", "no difference", "not measured"]
 
 PAIRS = 30
-MIN_PAIRS = 5  # even where a time limit asks for fewer
+MIN_PAIRS = 7  # even where a time limit asks for fewer
 _RESAMPLES = 2000
 
 

@@ -15,8 +15,11 @@ from typing import Any, Literal
 
 from evaluate.timing import Launch, Measure
 
-MAX_LAUNCHES = 2000  # in one window
+MAX_LAUNCHES = 20_000  # in one window
 _WARM_UP = 3
+# The host needs this long to queue a launch; the device is kept busy meanwhile, so that no wait is timed.
+_QUEUE_SECONDS = 2e-5
+_MOST_COLD = 64  # launches in a window that follows a pause, since all of them must be queued during a head start
 
 
 @dataclass(frozen=True)
@@ -28,30 +31,25 @@ class Regime:
         idle: pause before the window.
         settle: the same launches, untimed, before the window.
         window: timed launches, together at least this long.
-        cache: "flushed" before each launch, outside the timed part; "rotated" through buffers that exceed it; or
-            "warm".
+        cache: "rotated" through buffers that exceed it, or "warm".
     """
 
     name: str
     idle: float
     settle: float
     window: float
-    cache: Literal["flushed", "rotated", "warm"]
+    cache: Literal["rotated", "warm"]
 
     def describe(self) -> str:
         """One clause for the field ``timer`` of a document."""
         parts = [f"{self.idle:g} s idle"] if self.idle else []
         parts += [f"{self.settle:g} s of the same launches untimed"] if self.settle else []
-        cache = {
-            "flushed": "L2 flushed before each launch outside the timed part",
-            "rotated": "buffers rotated beyond L2",
-            "warm": "caches warm",
-        }[self.cache]
+        cache = {"rotated": "buffers rotated beyond L2", "warm": "caches warm"}[self.cache]
         return f"{self.name}: {', '.join(parts)}, then >= {self.window:g} s of launches, {cache}"
 
 
 GPU_REGIMES = {
-    "burst": Regime("burst", idle=0.12, settle=0.0, window=0.003, cache="flushed"),
+    "burst": Regime("burst", idle=0.12, settle=0.0, window=0.003, cache="rotated"),
     "steady": Regime("steady", idle=0.0, settle=0.1, window=0.2, cache="rotated"),
 }
 HOST_REGIMES = {
@@ -86,21 +84,26 @@ def gpu_measure(xp: Any, regime: Regime, l2_bytes: int) -> Measure:
     Args:
         xp: cupy.
         regime: how to prepare each window.
-        l2_bytes: size of the cache that is flushed.
+        l2_bytes: size of the cache, which is overwritten before a window that follows a pause.
     """
     flush = _flusher(xp, l2_bytes)
+    each_flush = _gpu_once(xp, lambda _: flush())
     known: dict[Launch, float] = {}
 
     def measure(launch: Launch) -> float:
         if launch not in known:
             known[launch] = _gpu_once(xp, launch)
+        count = launches_in(regime.window, known[launch])
         xp.cuda.get_current_stream().synchronize()
         sleep(regime.idle)
         if regime.settle:
             for number in range(launches_in(regime.settle, known[launch])):
                 launch(number)
-        count = launches_in(regime.window, known[launch])
-        return _gpu_cold(xp, launch, count, flush) if regime.cache == "flushed" else _gpu_warm(xp, launch, count)
+        else:
+            count = min(count, _MOST_COLD)
+            for _ in range(launches_in(count * _QUEUE_SECONDS, each_flush)):
+                flush()
+        return _gpu_timed(xp, launch, count)
 
     return measure
 
@@ -120,10 +123,10 @@ def _gpu_once(xp: Any, launch: Launch) -> float:
     """Seconds of a launch, roughly, after warming up."""
     for number in range(_WARM_UP):
         launch(number)
-    return _gpu_warm(xp, launch, 2)
+    return _gpu_timed(xp, launch, 2)
 
 
-def _gpu_warm(xp: Any, launch: Launch, count: int) -> float:
+def _gpu_timed(xp: Any, launch: Launch, count: int) -> float:
     start, stop = xp.cuda.Event(), xp.cuda.Event()
     start.record()
     for number in range(count):
@@ -131,18 +134,6 @@ def _gpu_warm(xp: Any, launch: Launch, count: int) -> float:
     stop.record()
     stop.synchronize()
     return xp.cuda.get_elapsed_time(start, stop) / 1e3 / count
-
-
-def _gpu_cold(xp: Any, launch: Launch, count: int, flush: Callable[[], None]) -> float:
-    """Each launch between its own events. The flush also hides the host's time to queue the launch behind it."""
-    events = [(xp.cuda.Event(), xp.cuda.Event()) for _ in range(count)]
-    for number, (start, stop) in enumerate(events):
-        flush()
-        start.record()
-        launch(number)
-        stop.record()
-    events[-1][1].synchronize()
-    return sum(xp.cuda.get_elapsed_time(start, stop) for start, stop in events) / 1e3 / count
 
 
 def _flusher(xp: Any, l2_bytes: int) -> Callable[[], None]:

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catalog.scheme import Ring
-from catalog.store import Catalog
-from codegen.plan import Plan
+from subcubic.bench_options import (
+    Distribution,
+    KernelPath,
+    Layout,
+    Operands,
+    PlaneDtype,
+    Regime,
+    emitter_option,
+    parse_shape,
+    values,
+)
+from subcubic.bench_schemes import Schemes
+from subcubic.bench_sets import set_cases, set_lines
 from subcubic.errors import ExitCode, UsageError, guarded
 from subcubic.options import CatalogPath, Device, Dtype, Json, ProductDtype, at_least, writable_catalog
 from subcubic.output import note, print_json
-from subcubic.reference import Resolved, resolve
-from subcubic.version import commit
+from subcubic.version import ROOT, commit
 
+if TYPE_CHECKING:
+    from codegen.plan import Plan
+    from evaluate.cases import Case, Settings, Shape
+    from evaluate.device import DeviceInfo
+    from evaluate.variants import Wanted
+
+RESULTS = ROOT / "benchmarks" / "results"
 _SIZES = {"gpu": [4096, 8192], "cpu": [512, 1024]}
 _DTYPES = {"gpu": [Dtype.FP32, Dtype.BF16], "cpu": [Dtype.FP64, Dtype.FP32, Dtype.BF16, Dtype.FP16]}
 # With --quick: one shape, fewer pairs, and a time limit for each row.
@@ -26,26 +41,14 @@ _CPU_S = 20.0
 _QUICK_SIZES, _QUICK_PAIRS, _QUICK_S = {"gpu": [4096], "cpu": [512]}, 10, 3.0
 
 
-class Regime(StrEnum):
-    """How a timed window is prepared."""
-
-    BURST = "burst"
-    STEADY = "steady"
-
-
-class Distribution(StrEnum):
-    """What the random inputs are drawn from: standard normal, [-1, 1], [0, 1]."""
-
-    NORMAL = "normal"
-    UNIFORM = "uniform"
-    POSITIVE = "positive"
-
-
 @guarded
 def bench(
     schemes: Annotated[
-        list[str], typer.Argument(metavar="SCHEME...", help="Ids, formats, built-in names or scheme files.")
-    ],
+        list[str] | None, typer.Argument(metavar="SCHEME", help="Ids, formats, built-in names or scheme files.")
+    ] = None,
+    set_name: Annotated[
+        str | None, typer.Option("--set", help="A named set in place of schemes: hopper, or hopper-planes and so on.")
+    ] = None,
     size: Annotated[list[int] | None, typer.Option(help="M = N = K; may be given several times.")] = None,
     shape: Annotated[list[str] | None, typer.Option(help="M,N,K in BLAS letters; may be given several times.")] = None,
     dtype: Annotated[list[Dtype] | None, typer.Option(help="Element type; may be given several times.")] = None,
@@ -54,62 +57,103 @@ def bench(
         ProductDtype, typer.Option(help="How block products of 16-bit types are stored.")
     ] = ProductDtype.INPUT,
     device: Annotated[Device, typer.Option(help="auto takes a GPU where there is one.")] = Device.AUTO,
-    pairs: Annotated[int | None, typer.Option(help="Interleaved pairs of timings, 30 by default.")] = None,
+    path: Annotated[
+        KernelPath, typer.Option(help="GPU: the vendor's products, a fused kernel, or what measured fastest before.")
+    ] = KernelPath.AUTO,
+    operands: Annotated[
+        list[Operands] | None, typer.Option(help="Fused: planes given to a launch; may be given several times.")
+    ] = None,
+    plane_dtype: Annotated[list[PlaneDtype] | None, typer.Option(help="Fused; may be given several times.")] = None,
+    layout: Annotated[list[Layout] | None, typer.Option(help="Fused; may be given several times.")] = None,
+    emitter: Annotated[list[str] | None, typer.Option(help="Fused: NAME=NUMBER for the emitter; repeatable.")] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="Folder that --path table chooses by; benchmarks/results of the checkout.")
+    ] = None,
+    pairs: Annotated[
+        int | None, typer.Option(help="Interleaved pairs of timings; 30, in a set 15 bursts or 7 settled windows.")
+    ] = None,
     regime: Annotated[Regime, typer.Option(help="Idle gaps, or settled clocks.")] = Regime.BURST,
     distribution: Annotated[Distribution, typer.Option(help="Of the random inputs.")] = Distribution.NORMAL,
     seed: Annotated[int, typer.Option(help="Of the random inputs.")] = 0,
-    limit: Annotated[float | None, typer.Option(help="Seconds of timing per row, at least 5 pairs.")] = None,
+    limit: Annotated[float | None, typer.Option(help="Seconds of timing per row, at least 7 pairs.")] = None,
+    total: Annotated[float | None, typer.Option(help="Seconds after which no further row is begun.")] = None,
+    counters: Annotated[
+        bool, typer.Option("--counters", help="GPU: bytes, clock and busy tensor cores by ncu.")
+    ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="One small shape, in seconds.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder to save the document to.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to save the document to, anew after every row.")] = None,
     catalog: CatalogPath = None,
     json_output: Json = False,
 ) -> ExitCode:
     """Measure schemes against the vendor's GEMM of the same precision, interleaved, with errors against FP64."""
-    from evaluate.bench import bench as measure
-    from evaluate.device import require_gpu, usable_gpu, why_no_gpu
-    from evaluate.report import save, text
+    from evaluate.bench import cases, device_of, measure
+    from evaluate.cases import Settings
+    from evaluate.device import require_gpu, why_no_gpu
+    from evaluate.report import Saver, text
+    from evaluate.variants import Wanted
 
-    gpu = require_gpu() if device is Device.GPU else usable_gpu() if device is Device.AUTO else None
+    table = path is KernelPath.TABLE
+    if bool(schemes) + bool(set_name) + table != 1:
+        raise UsageError("give either a SCHEME or several, or --set NAME, or --path table")
+    gpu = require_gpu() if set_name or table else device_of(device.value)
     kind = "gpu" if gpu else "cpu"
-    for name, values, least in (("size", size, 1), ("levels", levels, 1), ("pairs", [pairs], 1), ("seed", [seed], 0)):
-        for value in values or []:
+    for name, numbers, least in (("size", size, 1), ("levels", levels, 1), ("pairs", [pairs], 1), ("seed", [seed], 0)):
+        for value in numbers or []:
             at_least(least, name, value)
-    if limit is not None and not 0 < limit < float("inf"):
-        raise UsageError(f"--limit {limit} must be a positive number of seconds")
-    shapes = [_shape(item) for item in shape or []]
+    for name, seconds in (("limit", limit), ("total", total)):
+        if seconds is not None and not 0 < seconds < float("inf"):
+            raise UsageError(f"--{name} {seconds} must be a positive number of seconds")
+    lines = set_lines(set_name) if set_name else []
+    shapes = [parse_shape(item) for item in shape or []]
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-    store = writable_catalog(catalog)
-    found = [resolve(reference, store, (Ring.Z, Ring.Q)) for reference in schemes]
-    for item in found:
-        note(f"bench {item.origin}: {item.scheme.format.described}, rank {item.scheme.rank} over {item.scheme.ring}")
+    known = Schemes(writable_catalog(catalog))
+    wanted = Wanted(
+        path="auto" if table else path.value,
+        operands=values(operands, Operands.VARIABLE),
+        plane_dtypes=values(plane_dtype, PlaneDtype.INPUT),
+        layouts=values(layout, Layout.NN),
+        product_dtype=None if product_dtype is ProductDtype.INPUT else product_dtype.value,
+        options=tuple(emitter_option(item) for item in emitter or []),
+    )
+    limit = limit if limit is not None else _QUICK_S if quick else _CPU_S if kind == "cpu" else None
+    common: dict[str, Any] = {"distribution": distribution.value, "seed": seed, "limit": limit, "counters": counters}
+    if set_name:
+        found = list(set_cases(lines, set_name, known, pairs=pairs, **common))
+    else:
+        count = _QUICK_PAIRS if pairs is None and quick else 30 if pairs is None else pairs
+        settings = Settings(pairs=count, regime=regime.value, **common)
+        sizes = size or [] if size or shape else (_QUICK_SIZES if quick else _SIZES)[kind]
+        all_shapes = [(n, n, n) for n in sizes] + shapes
+        dtypes = [item.value for item in dtype or _DTYPES[kind]]
+        if table and gpu:
+            found = _chosen(known, all_shapes, dtypes, wanted, results or RESULTS, gpu, settings)
+        else:
+            found = [
+                case
+                for plan, facts in _plans(known, schemes or [], levels)
+                for case in cases(plan, all_shapes, dtypes, wanted, gpu, settings, facts)
+            ]
     reason = "" if gpu or device is Device.CPU else f" ({why_no_gpu()})"
-    note(f"on the {kind.upper()}{reason}{f': {gpu.name}' if gpu else ''}")
-    plans = _plans(found, levels)
-    sizes = size or [] if size or shape else (_QUICK_SIZES if quick else _SIZES)[kind]
+    note(f"{len(found)} rows on the {kind.upper()}{reason}{f': {gpu.name}' if gpu else ''}")
+    saver = Saver(out) if out is not None else None
     document = measure(
-        plans,
-        [(n, n, n) for n in sizes] + shapes,
-        [item.value for item in dtype or _DTYPES[kind]],
-        device=kind,
+        found,
+        gpu,
         commit=commit(),
         on_row=lambda row: note(text([row]).splitlines()[1]),
-        pairs=_QUICK_PAIRS if pairs is None and quick else 30 if pairs is None else pairs,
-        regime=regime.value,
-        distribution=distribution.value,
-        seed=seed,
-        product_dtype=None if product_dtype is ProductDtype.INPUT else product_dtype.value,
-        limit=limit if limit is not None else _QUICK_S if quick else _CPU_S if kind == "cpu" else None,
+        keep=saver,
+        until=total,
     )
-    if out is not None:
-        note(f"saved to {save(document, out)}")
+    if saver is not None:
+        note(f"saved to {saver(document)}")
     if json_output:
         print_json(document)
     else:
         print(text(document["rows"]))
         for row in document["skipped"]:
             note(f"skipped {row['format']}:{row['rank']} at {row['M']},{row['N']},{row['K']}: {row['reason']}")
-    _record(store, found, document)
+    known.record(document)
     wrong = [row for row in document["rows"] if row["correct"] is False]
     if wrong:
         note(f"subcubic: {len(wrong)} rows are wrong: their error is beyond rounding, or changes from launch to launch")
@@ -118,44 +162,45 @@ def bench(
     return ExitCode.ERROR if wrong or not document["rows"] else ExitCode.DONE
 
 
-def _shape(text: str) -> tuple[int, int, int]:
-    try:
-        m, n, k = (int(part) for part in text.lower().replace("x", ",").split(","))
-        if min(m, n, k) < 1:
-            raise ValueError
-    except ValueError:
-        raise UsageError(f"shape {text!r} is not of the form M,N,K, for example 4096,4096,1024") from None
-    return m, n, k
-
-
-def _record(store: Catalog, found: Sequence[Resolved], document: dict[str, Any]) -> None:
-    """Keep each row with its scheme; a built-in scheme or a file is added to the catalog for it.
-
-    The document is printed and saved by then, so a catalog that cannot be written costs a note and not the results.
-    """
-    try:
-        added = store.add_many((item.scheme, item.provenance) for item in found)
-        ids = {item.id for item in added}
-        for item in added:
-            if item.status == "new":
-                note(f"stored {item.id[:12]} in the catalog, with its measurements")
-        head = {key: value for key, value in document.items() if key not in ("rows", "skipped")}
-        store.record_many((row["id"], {**head, "row": row}) for row in document["rows"] if row["id"] in ids)
-    except OSError as error:
-        note(f"subcubic: the results are not in the catalog: {error}")
-
-
-def _plans(found: Sequence[Resolved], levels: Sequence[int] | None) -> list[Plan]:
+def _plans(known: Schemes, schemes: Sequence[str], levels: Sequence[int] | None) -> list[tuple[Plan, dict[str, Any]]]:
     """A plan for each scheme and level; by default one and two levels, the second where it is not too large."""
-    from codegen.plan import plan
-
+    for reference in schemes:
+        known.resolved(reference)
     plans = []
-    for item in found:
+    for reference in schemes:
         for level in levels or [1, 2]:
             try:
-                plans.append(plan(item.scheme, level))
+                plans.append(known.plan(reference, level))
             except ValueError as error:
                 if levels or level == 1:
                     raise
                 note(f"two levels left out: {error}")
     return plans
+
+
+def _chosen(
+    known: Schemes,
+    shapes: Sequence[Shape],
+    dtypes: Sequence[str],
+    wanted: Wanted,
+    results: Path,
+    gpu: DeviceInfo,
+    settings: Settings,
+) -> list[Case]:
+    """For each shape, dtype and kind of operands the case of what measured fastest at the nearest shape."""
+    from evaluate.cases import Case
+    from evaluate.choice import choose, measured
+    from evaluate.variants import Variant
+
+    rows = measured(results, gpu.name)
+    found = []
+    for dtype in dtypes:
+        for shape in shapes:
+            for operands in wanted.operands:
+                choice = choose(rows, dtype, shape, operands, regime=settings.regime)
+                plan, facts = known.plan(choice.reference or "classical-1x1x1", choice.levels)
+                product_dtype = "fp32" if choice.path == "fused" else dtype
+                types = (dtype, choice.path, choice.operands, choice.plane_dtype, product_dtype)
+                facts = {**facts, "chosen_at": choice.shape, "chosen_ratio": choice.ratio}
+                found.append(Case(plan, shape, Variant(*types, options=choice.options), settings, facts))
+    return found

@@ -15,14 +15,25 @@ from subcubic.version import ROOT
 
 
 def render(readme: str, results: Path) -> str:
-    """The README's text with every table between ``<!-- NAME -->`` and ``<!-- /NAME -->`` made anew."""
+    """The README's text with every table between ``<!-- NAME -->`` and ``<!-- /NAME -->`` made anew.
+
+    An empty table needs no place.
+    """
+    from evaluate.fused_table import fused_table
     from evaluate.report import results_table
 
-    tables = {"results": results_table(results), "search": search_table(results), "ranks": ranks_table(shipped())}
+    tables = {
+        "results": results_table(results),
+        "fused": fused_table(results),
+        "search": search_table(results),
+        "ranks": ranks_table(shipped()),
+    }
     for name, table in tables.items():
         before, mark, rest = readme.partition(f"<!-- {name} -->\n")
         _, end, after = rest.partition(f"<!-- /{name} -->")
         if not (mark and end):
+            if not table:
+                continue
             raise ValueError(
                 f"the README has no place for the table {name}; write <!-- {name} --> and <!-- /{name} -->"
             )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluate.report import load, results_table, save, text
+from evaluate.report import load, results_table, save, table, text
 from evaluate.timing import PAIRS
 
 
@@ -10,17 +10,16 @@ def test_saved_documents_come_back_and_are_never_overwritten(document, tmp_path)
     paths = [save(document, tmp_path / "results") for _ in range(3)]
     assert len(set(paths)) == 3 and load(tmp_path / "results") == [document] * 3
     assert not list((tmp_path / "results").glob(".*"))
-    table = results_table(tmp_path / "results")
-    assert table == ""  # no row has enough pairs
+    assert results_table(tmp_path / "results") == ""  # no row has enough pairs
     assert results_table(tmp_path / "nothing") == ""
 
 
 def test_the_table_has_what_was_timed_on_enough_pairs(document, tmp_path):
     rows = [row | {"pairs": row["pairs"] and PAIRS - index % 2} for index, row in enumerate(document["rows"])]
     save(document | {"rows": rows}, tmp_path)
-    table = results_table(tmp_path).splitlines()[2:]
-    assert len(table) == sum(row["pairs"] == PAIRS for row in rows) == 4
-    assert all("50 x 61 x 47 unaligned" in line and "*" not in line for line in table)
+    lines = results_table(tmp_path).splitlines()[2:]
+    assert len(lines) == sum(row["pairs"] == PAIRS for row in rows) == 4
+    assert all("50 x 61 x 47 unaligned" in line and "*" not in line for line in lines)
 
 
 def test_text_marks_ratios_of_few_pairs_and_unaligned_shapes(document):
@@ -48,3 +47,18 @@ def test_a_document_that_cannot_be_written_leaves_nothing(document, tmp_path, mo
     with pytest.raises(OSError, match="No space"):
         save(document, tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_fused_rows_say_what_they_were_given(document):
+    fused = {"path": "fused", "dtype": "bf16", "product_dtype": "fp32", "layout": "nn"}
+    rows = [
+        document["rows"][0] | fused | {"plane_dtype": "bf16", "operands": "variable"},
+        document["rows"][0] | fused | {"plane_dtype": "fp16", "operands": "b_constant", "options": {"sync": 0}},
+        document["rows"][0] | fused | {"plane_dtype": "bf16", "operands": "planes_given", "layout": "nt"},
+    ]
+    cells = [line[2:4] for line in table(rows)[1:]]
+    assert cells == [
+        ["fused", "bf16"],
+        ["fused sync=0, b constant", "bf16 (planes fp16)"],
+        ["fused nt, planes given", "bf16"],
+    ]

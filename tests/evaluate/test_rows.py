@@ -5,21 +5,26 @@ import pytest
 from catalog.known import strassen
 from codegen.plan import plan
 from evaluate.bench import bench
+from evaluate.cases import Case, Settings, identity
 from evaluate.operands import DTYPES
-from evaluate.rows import Settings, identity, product_dtype_of
+from evaluate.variants import Variant, Wanted, product_dtype_of
 
 
 def test_fp32_products_mean_fp64_for_fp64():
     found = bench(
-        [plan(strassen())], [(8, 8, 8)], ["fp64", "fp32", "bf16"], device="cpu", pairs=1, product_dtype="fp32"
+        [plan(strassen())],
+        [(8, 8, 8)],
+        ["fp64", "fp32", "bf16"],
+        device="cpu",
+        pairs=1,
+        wanted=Wanted(product_dtype="fp32"),
     )
     assert {(row["dtype"], row["product_dtype"]) for row in found["rows"]} == {
         ("fp64", "fp64"),
         ("fp32", "fp32"),
         ("bf16", "fp32"),
     }
-    settings = Settings(product_dtype="fp32")
-    assert [product_dtype_of(d, "cuda", settings) for d in DTYPES] == ["fp32", "fp32", "fp32", "fp64"]
+    assert [product_dtype_of(d, "cuda", "fp32") for d in DTYPES] == ["fp32", "fp32", "fp32", "fp64"]
 
 
 @pytest.mark.parametrize(
@@ -34,4 +39,5 @@ def test_fp32_products_mean_fp64_for_fp64():
     ],
 )
 def test_rows_of_whole_16_byte_words_are_aligned(dtype, shape, aligned):
-    assert identity(plan(strassen()), shape, dtype, "cuda", Settings())["aligned"] is aligned
+    variant = Variant(dtype, "cuda", "variable", dtype, dtype)
+    assert identity(Case(plan(strassen()), shape, variant, Settings()))["aligned"] is aligned

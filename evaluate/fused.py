@@ -1,0 +1,223 @@
+"""A fused kernel with the C interface of ``codegen/kernels/fused.h``: emitted, built, loaded by ctypes, launched."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from codegen.build import build_reported
+from codegen.plan import Plan
+from codegen.schedule import schedule
+from evaluate.kernel import INTEGER, POINTER, REAL, SIZE, Built, KernelError, check, load_library
+from evaluate.variants import Variant
+
+ZEROED_BYTES = 4096  # of a new workspace, from its start
+_OPERAND = [POINTER, INTEGER]
+_PACK = [POINTER, POINTER, INTEGER, INTEGER, *_OPERAND, POINTER, SIZE]
+_SIGNATURES: dict[str, tuple[list[Any], Any]] = {
+    "open": ([POINTER], ctypes.c_int),
+    "error": ([], ctypes.c_char_p),
+    "workspace": ([INTEGER] * 3, SIZE),
+    "planes_a": ([INTEGER] * 2, SIZE),
+    "planes_b": ([INTEGER] * 2, SIZE),
+    "pack_a": (_PACK, ctypes.c_int),
+    "pack_b": (_PACK, ctypes.c_int),
+    "launch": (
+        [POINTER, POINTER, *[INTEGER] * 3, REAL, *_OPERAND * 2, REAL, *_OPERAND, POINTER, POINTER, POINTER, SIZE],
+        ctypes.c_int,
+    ),
+    "close": ([POINTER], None),
+}
+
+
+@dataclass(frozen=True)
+class FusedKernel:
+    """An open library.
+
+    Attributes:
+        library: the loaded file.
+        name: prefix of its entry points.
+        handle: what its open function returned.
+    """
+
+    library: ctypes.CDLL
+    name: str
+    handle: ctypes.c_void_p
+
+    def workspace_bytes(self, m: int, n: int, k: int) -> int:
+        """Bytes of device memory that a launch of these sizes needs; its first ``ZEROED_BYTES`` start as zeros.
+
+        Raises:
+            KernelError: sizes the kernel cannot take.
+        """
+        size = int(self._call("workspace", m, n, k))
+        if not size:
+            raise KernelError(f"{self.name} cannot multiply {m} x {k} by {k} x {n}")
+        return size
+
+    def planes_bytes(self, side: str, rows: int, k: int) -> int:
+        """Bytes of the planes of one side, 0 if the scheme has none there.
+
+        Args:
+            side: "a" or "b".
+            rows: M for A, N for B.
+            k: the inner size.
+        """
+        return int(self._call(f"planes_{side}", rows, k))
+
+    def pack(
+        self, side: str, stream: int, sizes: tuple[int, int], matrix: int, ld: int, planes: int, size: int
+    ) -> None:
+        """Queue the making of the planes of a constant operand.
+
+        Args:
+            side: "a" or "b".
+            stream: cudaStream_t as an integer.
+            sizes: (M, K) for A, (N, K) for B.
+            matrix: device address.
+            ld: its leading dimension.
+            planes: device address of the result, 256-byte aligned.
+            size: its bytes, at least those of ``planes_bytes``.
+
+        Raises:
+            KernelError: the library refuses; nothing is queued then.
+        """
+        self._checked(f"pack_{side}", self.handle, stream, *sizes, matrix, ld, planes, size)
+
+    def launch(
+        self,
+        stream: int,
+        sizes: tuple[int, int, int],
+        a: int,
+        b: int,
+        c: int,
+        workspace: int,
+        workspace_bytes: int,
+        *,
+        leading: tuple[int, int, int],
+        planes: tuple[int, int] = (0, 0),
+        alpha: float = 1.0,
+        beta: float = 0.0,
+    ) -> None:
+        """Queue C = alpha A B + beta C.
+
+        Args:
+            stream: cudaStream_t as an integer.
+            sizes: M, N, K.
+            a: device address of A.
+            b: device address of B.
+            c: device address of C.
+            workspace: device address, 256-byte aligned.
+            workspace_bytes: its size.
+            leading: leading dimensions of A, B and C as they are stored.
+            planes: device addresses of what ``pack`` made of A and of B, 0 for what the launch is to make itself.
+            alpha: factor of the product.
+            beta: factor of what C holds.
+
+        Raises:
+            KernelError: the library refuses; nothing is queued then.
+        """
+        lda, ldb, ldc = leading
+        operands = (alpha, a, lda, b, ldb, beta, c, ldc, *(address or None for address in planes))
+        self._checked("launch", self.handle, stream, *sizes, *operands, workspace, workspace_bytes)
+
+    def _call(self, suffix: str, *arguments: Any) -> Any:
+        return getattr(self.library, f"{self.name}_{suffix}")(*arguments)
+
+    def _checked(self, suffix: str, *arguments: Any) -> None:
+        check(self.library, self.name, self._call(suffix, *arguments))
+
+
+@contextmanager
+def open_fused(built: Built) -> Iterator[FusedKernel]:
+    """Load a library of a fused kernel, and close its handle on leaving.
+
+    Args:
+        built: as of ``build_fused``.
+
+    Raises:
+        evaluate.device.DeviceMissingError: no device for which it was built.
+        KernelError: the file is no such library, or it cannot be opened.
+    """
+    library, name = load_library(built.path, built.name, _SIGNATURES), built.name
+    handle = ctypes.c_void_p()
+    check(library, name, getattr(library, f"{name}_open")(ctypes.byref(handle)))
+    try:
+        yield FusedKernel(library, name, handle)
+    finally:
+        getattr(library, f"{name}_close")(handle)
+
+
+def fused_text(plan: Plan, variant: Variant, arch: str) -> str:
+    """The source of a fused kernel for a device.
+
+    Raises:
+        ValueError: the plan cannot be emitted with these types.
+    """
+    if _family(arch) == "ampere" and variant.layout != "nn":
+        raise ValueError(f"fused kernels for {arch} take layout nn only, not {variant.layout}")
+    family = _family(arch)
+    emitter = import_module(f"codegen.emit_{family}")
+    return getattr(emitter, f"emit_{family}")(plan, **_options(variant))
+
+
+def fused_arch(arch: str) -> str:
+    """The architecture to build for: wgmma and TMA of sm_90 need its own instruction set, sm_90a."""
+    return "sm_90a" if arch == "sm_90" else arch
+
+
+def build_fused(plan: Plan, variant: Variant, arch: str) -> Built:
+    """The library of a fused kernel.
+
+    Returns:
+        It, with these facts: ``registers`` and ``spill_bytes`` of the kernel that does the products (the one
+        with the most registers), ``tile`` as it stands in the text, ``publications``, ``slots``, ``planes_a`` and
+        ``planes_b`` of the schedule.
+
+    Raises:
+        ValueError: the plan cannot be emitted with these types.
+        codegen.build.MissingCompilerError: no nvcc.
+        codegen.build.BuildError: nvcc refuses the text.
+    """
+    text = fused_text(plan, variant, arch)
+    path, usage = build_reported(text, fused_arch(arch))
+    order = schedule(plan, convert=variant.plane_dtype != variant.dtype)
+    largest = max(usage, key=lambda kernel: kernel.registers, default=None)
+    facts = {
+        "registers": largest.registers if largest else None,
+        "spill_bytes": largest.spill_stores if largest else None,
+        "tile": _tile(text),
+        "publications": order.publications,
+        "slots": order.slots,
+        "planes_a": len(order.planes_a),
+        "planes_b": len(order.planes_b),
+    }
+    return Built(path, _name(text), facts)
+
+
+def _name(text: str) -> str:
+    """What the entry points of a text begin with."""
+    found = re.search(r"\bint (\w+)_launch\(", text)
+    if not found:
+        raise ValueError("the emitted text has no launch function")
+    return found[1]
+
+
+def _tile(text: str) -> str | None:
+    """The tile as M x N x K of the constants kTileM, kTileN and kTileK of a text."""
+    sizes = [re.search(rf"\bkTile{letter} = (\d+)", text) for letter in "MNK"]
+    return "x".join(size[1] for size in sizes if size) if all(sizes) else None
+
+
+def _family(arch: str) -> str:
+    return "hopper" if arch == "sm_90" else "ampere"
+
+
+def _options(variant: Variant) -> dict[str, Any]:
+    layout = {} if variant.layout == "nn" else {"layout": variant.layout}
+    return {"dtype": variant.dtype, "plane_dtype": variant.plane_dtype, **layout, **dict(variant.options)}

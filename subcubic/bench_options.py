@@ -1,0 +1,90 @@
+"""Options of ``subcubic bench``: names, and what they mean for ``evaluate``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from subcubic.errors import UsageError
+
+
+class Regime(StrEnum):
+    """How a timed window is prepared."""
+
+    BURST = "burst"
+    STEADY = "steady"
+
+
+class KernelPath(StrEnum):
+    """Products by the vendor's library, or all in one kernel, or the vendor's GEMM; table chooses by the results."""
+
+    AUTO = "auto"
+    CUDA = "cuda"
+    FUSED = "fused"
+    CUBLAS = "cublas"
+    TABLE = "table"
+
+
+class Operands(StrEnum):
+    """What a launch of a fused kernel is given: nothing, the planes of B, the planes of both."""
+
+    VARIABLE = "variable"
+    B_CONSTANT = "b_constant"
+    PLANES_GIVEN = "planes_given"
+
+
+class PlaneDtype(StrEnum):
+    """Types of planes of fused kernels."""
+
+    INPUT = "input"
+    FP16 = "fp16"
+    BF16 = "bf16"
+
+
+class Layout(StrEnum):
+    """How A and B are stored: n row-major, t transposed."""
+
+    NN = "nn"
+    NT = "nt"
+    TN = "tn"
+    TT = "tt"
+
+
+class Distribution(StrEnum):
+    """What the random inputs are drawn from: standard normal, [-1, 1], [0, 1]."""
+
+    NORMAL = "normal"
+    UNIFORM = "uniform"
+    POSITIVE = "positive"
+
+
+def values(chosen: Sequence[StrEnum] | None, default: StrEnum) -> tuple[str, ...]:
+    """The distinct values of an option that may be given several times."""
+    return tuple(dict.fromkeys(item.value for item in chosen or [default]))
+
+
+def parse_shape(text: str) -> tuple[int, int, int]:
+    """M, N, K from ``M,N,K``.
+
+    Raises:
+        UsageError: it is not of that form.
+    """
+    try:
+        m, n, k = (int(part) for part in text.lower().replace("x", ",").split(","))
+        if min(m, n, k) < 1:
+            raise ValueError
+    except ValueError:
+        raise UsageError(f"shape {text!r} is not of the form M,N,K, for example 4096,4096,1024") from None
+    return m, n, k
+
+
+def emitter_option(text: str) -> tuple[str, int]:
+    """A further option of the emitter of fused kernels from ``NAME=NUMBER``.
+
+    Raises:
+        UsageError: it is not of that form.
+    """
+    name, _, value = text.partition("=")
+    if not name.isidentifier() or not value.lstrip("-").isdigit():
+        raise UsageError(f"emitter option {text!r} is not of the form NAME=NUMBER, for example sync=0")
+    return name, int(value)
