@@ -94,7 +94,7 @@ def matmul(a, b, out=None, config=None):
         num_warps=warps,
         num_stages=stages,
     )
-    _compiled[f"multiply {tile_m}x{tile_n}x{tile_k}, {warps} warps, {stages} stages"] = kernel
+    _compiled[label(config)] = kernel
     return out
 
 
@@ -117,6 +117,12 @@ def tune(a, b):
 def resources():
     """Registers and bytes of local memory (spills) of a thread, of every kernel launched so far: {name: (r, s)}."""
     return {name: (kernel.n_regs, 4 * kernel.n_spills) for name, kernel in _compiled.items() if kernel is not None}
+
+
+def label(config):
+    """The name of a config in resources()."""
+    tile_m, tile_n, tile_k, warps, stages = config
+    return f"multiply {tile_m}x{tile_n}x{tile_k}, {warps} warps, {stages} stages"
 
 
 def combined(kernel, x, planes, rows, columns, span):
