@@ -73,7 +73,9 @@ def matmul(a, b, out=None, config=None):
     programs = min(multiprocessors, triton.cdiv(mb, tile_m) * triton.cdiv(nb, tile_n))
     scratch = torch.empty(max(1, programs * SLOTS * tile_m * tile_n), dtype=torch.float32, device=a.device)
     strides = [x.stride(0) for x in operands]
-    descriptors = all(x.data_ptr() % 16 == 0 and x.stride(0) * x.element_size() % 16 == 0 for x in operands)
+    descriptors = all(
+        x.data_ptr() % 16 == 0 and x.stride(0) * x.element_size() % 16 == 0 and x.stride(1) == 1 for x in operands
+    )
     if descriptors:
         tiles = [[tile_m, tile_k]] * 2 + [[tile_k, tile_n]] * 2
         operands = [TensorDescriptor(x, x.shape, x.stride(), tile) for x, tile in zip(operands, tiles, strict=True)]
