@@ -80,22 +80,10 @@ def matmul(a, b, out=None, config=None):
         tiles = [[tile_m, tile_k]] * 2 + [[tile_k, tile_n]] * 2
         operands = [TensorDescriptor(x, x.shape, x.stride(), tile) for x, tile in zip(operands, tiles, strict=True)]
     kernel = multiply[(programs,)](
-        *operands,
-        *strides,
-        out,
-        out.stride(0),
-        scratch,
-        *(M, K, N, mb, kb, nb),
-        *(PLANES_A * mb, PLANES_B * kb),
-        TILE_M=tile_m,
-        TILE_N=tile_n,
-        TILE_K=tile_k,
-        ROWS=GROUP,
-        PENDING=SLOTS,
-        DESCRIPTORS=descriptors,
-        num_warps=warps,
-        num_stages=stages,
-    )
+        *operands, *strides, out, out.stride(0), scratch, M, K, N, mb, kb, nb, PLANES_A * mb, PLANES_B * kb,
+        TILE_M=tile_m, TILE_N=tile_n, TILE_K=tile_k, ROWS=GROUP, PENDING=SLOTS, DESCRIPTORS=descriptors,
+        num_warps=warps, num_stages=stages,
+    )  # fmt: skip
     _compiled[label(config)] = kernel
     return out
 
@@ -137,34 +125,14 @@ def combined(kernel, x, planes, rows, columns, span):
     return result
 
 
+# fmt: off
 @triton.jit
 def multiply(
-    a,
-    a_planes,
-    b,
-    b_planes,
-    lda,
-    lda_planes,
-    ldb,
-    ldb_planes,
-    c,
-    ldc,
-    scratch,
-    M,
-    K,
-    N,
-    mb,
-    kb,
-    nb,
-    a_plane_rows,
-    b_plane_rows,
-    TILE_M: tl.constexpr,
-    TILE_N: tl.constexpr,
-    TILE_K: tl.constexpr,
-    ROWS: tl.constexpr,
-    PENDING: tl.constexpr,
-    DESCRIPTORS: tl.constexpr,
+    a, a_planes, b, b_planes, lda, lda_planes, ldb, ldb_planes, c, ldc, scratch, M, K, N, mb, kb, nb,
+    a_plane_rows, b_plane_rows, TILE_M: tl.constexpr, TILE_N: tl.constexpr, TILE_K: tl.constexpr, ROWS: tl.constexpr,
+    PENDING: tl.constexpr, DESCRIPTORS: tl.constexpr,
 ):
+    # fmt: on
     """All products of a tile in turn through one accumulator, which is published to blocks of C on the way."""
     tiles_m, tiles_n = tl.cdiv(mb, TILE_M), tl.cdiv(nb, TILE_N)
     for tile in range(tl.program_id(0), tiles_m * tiles_n, tl.num_programs(0)):
@@ -196,23 +164,13 @@ def multiply(
             )
 
 
+# fmt: off
 @triton.jit
 def publish(
-    acc,
-    FIRST: tl.constexpr,
-    COUNT: tl.constexpr,
-    pending,
-    c,
-    ldc,
-    row,
-    column,
-    M,
-    N,
-    mb,
-    nb,
-    TILE_M: tl.constexpr,
-    TILE_N: tl.constexpr,
+    acc, FIRST: tl.constexpr, COUNT: tl.constexpr, pending, c, ldc, row, column, M, N, mb, nb,
+    TILE_M: tl.constexpr, TILE_N: tl.constexpr,
 ):
+    # fmt: on
     """Add multiples of the accumulator to pending sums of blocks; write the blocks to C that are complete by that."""
     for number in tl.static_range(FIRST, FIRST + COUNT):
         down, across = PUBLICATIONS[number][0] * mb, PUBLICATIONS[number][1] * nb
