@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from codegen import emit_c, emit_cuda, emit_python
+from codegen import emit_c, emit_cuda, emit_python, emit_triton
 from codegen.plan import Plan
 
 _EMITTERS: dict[str, Callable[..., str]] = {
@@ -13,6 +13,7 @@ _EMITTERS: dict[str, Callable[..., str]] = {
     "jax": emit_python.emit_jax,
     "c": emit_c.emit_c,
     "cuda": emit_cuda.emit_cuda,
+    "triton": emit_triton.emit_triton,
 }
 TARGETS = tuple(_EMITTERS)
 

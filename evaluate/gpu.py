@@ -21,7 +21,8 @@ from evaluate.fused import ZEROED_BYTES, build_fused, open_fused
 from evaluate.kernel import Built, open_kernel
 from evaluate.operands import DTYPES, draw, poison
 from evaluate.timing import Launch
-from evaluate.variants import FUSED_PATH, VENDOR_PATH, Variant
+from evaluate.triton_path import build_triton, open_triton
+from evaluate.variants import FUSED_PATH, TRITON_PATH, VENDOR_PATH, Variant
 from evaluate.windows import launches_in
 
 _LOAD_SECONDS = 0.5  # of work until clocks and power have answered to it
@@ -106,6 +107,8 @@ def build_library(plan: Plan, variant: Variant, device: DeviceInfo) -> Built:
     """
     if variant.path == FUSED_PATH:
         return build_fused(plan, variant, device.arch)
+    if variant.path == TRITON_PATH:
+        return build_triton(plan, variant)
     if variant.path == VENDOR_PATH:
         return Built(Path(), "")
     types = (variant.dtype, variant.product_dtype)
@@ -177,6 +180,8 @@ def open_ours(variant: Variant, built: Built, buffers: Buffers) -> AbstractConte
     """Open a built library: its launch, and the bytes of device memory it has besides the matrices."""
     if variant.path == FUSED_PATH:
         return _open_fused(variant, built, buffers)
+    if variant.path == TRITON_PATH:
+        return _open_triton(built, buffers)
     if variant.path == VENDOR_PATH:
         return _open_vendor(variant, buffers)
     return _open_library(built, buffers)
@@ -190,6 +195,13 @@ def _open_vendor(variant: Variant, buffers: Buffers) -> Iterator[tuple[Launch, i
             cublas.gemm(*buffers.sizes, left, right, out, variant.layout)
 
         yield buffers.rotated(queue, buffers.outputs), WORKSPACE_BYTES
+
+
+@contextmanager
+def _open_triton(built: Built, buffers: Buffers) -> Iterator[tuple[Launch, int]]:
+    stored = (buffers.lefts, buffers.rights, buffers.outputs)
+    with open_triton(built, *stored, buffers.stream) as (queue, size):
+        yield lambda number: queue(number % len(buffers.lefts)), size
 
 
 @contextmanager

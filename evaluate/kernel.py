@@ -32,12 +32,12 @@ class KernelError(RuntimeError):
 
 @dataclass(frozen=True)
 class Built:
-    """A compiled library that is not loaded yet.
+    """A compiled library, or a module that compiles itself, that is not loaded yet.
 
     Attributes:
-        path: the shared library.
-        name: prefix of its entry points.
-        facts: keys of the rows that are measured with it.
+        path: the shared library or the module.
+        name: prefix of its entry points, or name of the module.
+        facts: keys of the rows that are measured with it; a module completes them when it is opened.
     """
 
     path: Path

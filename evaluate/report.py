@@ -12,7 +12,7 @@ from typing import Any
 
 from catalog.files import TEMPORARY_PREFIX, sync_folder, write_durably
 from evaluate.timing import PAIRS, verdict
-from evaluate.variants import FUSED_PATH, VENDOR_PATH
+from evaluate.variants import CHAINED_PATHS, VENDOR_PATH
 
 Row = Mapping[str, Any]
 
@@ -126,15 +126,15 @@ def load(folder: Path) -> list[dict[str, Any]]:
 def results_table(folder: Path) -> str:
     """The README's table in Markdown: the newest row of each device, scheme, path, shape and regime; "" if none.
 
-    Rows whose result is wrong, or that were timed on fewer than ``PAIRS`` pairs or never, are left out; fused kernels
-    have a table of their own, see ``evaluate.fused_table``.
+    Rows whose result is wrong, or that were timed on fewer than ``PAIRS`` pairs or never, are left out; chained
+    kernels have tables of their own, see ``evaluate.fused_table`` and ``evaluate.backends``.
     """
     newest: dict[tuple[Any, ...], tuple[str, Row]] = {}
     keys = ("id", "levels", "path", "dtype", "product_dtype", "M", "N", "K", "regime", "distribution", "operands")
     for document in load(folder):
         for row in document["rows"]:
             timed = "kind" not in row and row.get("seconds") is not None and not _few_pairs(row)
-            if timed and row["path"] not in (FUSED_PATH, VENDOR_PATH) and row.get("correct") is not False:
+            if timed and row["path"] not in (*CHAINED_PATHS, VENDOR_PATH) and row.get("correct") is not False:
                 newest[document["device"], *(row.get(key) for key in keys)] = document["device"], row
     if not newest:
         return ""
@@ -172,8 +172,8 @@ def _path(row: Row) -> str:
 
 
 def _dtype(row: Row) -> str:
-    what = "planes" if row["path"] == FUSED_PATH else "products"
-    stored = row.get("plane_dtype" if row["path"] == FUSED_PATH else "product_dtype")
+    what = "planes" if row["path"] in CHAINED_PATHS else "products"
+    stored = row.get("plane_dtype" if row["path"] in CHAINED_PATHS else "product_dtype")
     return row["dtype"] + (f" ({what} {stored})" if stored not in (None, row["dtype"]) else "")
 
 

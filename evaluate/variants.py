@@ -13,8 +13,9 @@ from evaluate import cpu
 from evaluate.device import DeviceInfo
 from evaluate.operands import DTYPES, check_choice
 
-LIBRARY_PATH, FUSED_PATH, VENDOR_PATH = "cuda", "fused", "cublas"
-PATHS = ("auto", LIBRARY_PATH, FUSED_PATH, VENDOR_PATH)
+LIBRARY_PATH, FUSED_PATH, VENDOR_PATH, TRITON_PATH = "cuda", "fused", "cublas", "triton"
+PATHS = ("auto", LIBRARY_PATH, FUSED_PATH, VENDOR_PATH, TRITON_PATH)
+CHAINED_PATHS = (FUSED_PATH, TRITON_PATH)  # one kernel for all products, so that only planes are stored
 # Both operands new in every launch; B packed once outside the timing; both packed, only the products timed.
 OPERANDS = ("variable", "b_constant", "planes_given")
 # First A, then B: n is row-major as the product has it, t is stored transposed (A as K x M, B as N x K).
@@ -28,8 +29,8 @@ class Variant:
 
     Attributes:
         dtype: of A, B and C.
-        path: "cuda" for products by the vendor's library, "fused" for one kernel, "cublas" for the baseline itself
-            (its row shows the noise), else one of ``evaluate.cpu``.
+        path: "cuda" for products by the vendor's library, "fused" for one kernel, "triton" for its twin, "cublas" for
+            the baseline itself (its row shows the noise), else one of ``evaluate.cpu``.
         operands: one of ``OPERANDS``.
         plane_dtype: type of the planes.
         product_dtype: type in which products are stored; for fused ones that of the accumulator.
@@ -59,7 +60,7 @@ class Wanted:
         options: for the emitter of fused kernels.
 
     Raises:
-        ValueError: an unknown name, or what the path "cuda" does not have.
+        ValueError: an unknown name, or what the path "cuda" or "triton" does not have.
     """
 
     path: str = "auto"
@@ -79,6 +80,8 @@ class Wanted:
             check_choice("layout", layout, LAYOUTS)
         if self.product_dtype is not None:
             check_choice("product dtype", self.product_dtype, DTYPES)
+        if self.path == TRITON_PATH and (self.operands != ("variable",) or self.layouts != ("nn",)):
+            raise ValueError("path triton has variable operands and layout nn; use path fused")
         library = self.operands == ("variable",) and self.layouts == ("nn",) and self.plane_dtypes == ("input",)
         if self.path in (LIBRARY_PATH, VENDOR_PATH) and not library:
             raise ValueError(
@@ -90,7 +93,7 @@ def variants(plan: Plan, dtypes: Sequence[str], wanted: Wanted, gpu: DeviceInfo 
     """All variants of a plan that are wanted and exist.
 
     Raises:
-        ValueError: a path of a GPU is wanted of a CPU, or "fused" of a dtype or a device that has none.
+        ValueError: a path of a GPU is wanted of a CPU, or "fused" or "triton" of a dtype or a device that has none.
     """
     if gpu is None and wanted.path != "auto":
         raise ValueError(f"path {wanted.path} needs a GPU; leave it out to measure on the CPU")
@@ -106,13 +109,13 @@ def variants(plan: Plan, dtypes: Sequence[str], wanted: Wanted, gpu: DeviceInfo 
             found.append(Variant(dtype, VENDOR_PATH, "variable", dtype, dtype))
             continue
         reason = why_not_fused(dtype, gpu)
-        if wanted.path == FUSED_PATH and reason:
+        if wanted.path in CHAINED_PATHS and reason:
             raise ValueError(reason)
         if wanted.path == LIBRARY_PATH or (wanted.path == "auto" and "variable" in wanted.operands):
             product_dtype = product_dtype_of(dtype, LIBRARY_PATH, wanted.product_dtype)
             found.append(Variant(dtype, LIBRARY_PATH, "variable", dtype, product_dtype))
         if wanted.path != LIBRARY_PATH and not reason:
-            found += _fused(plan, dtype, wanted)
+            found += _chained(plan, dtype, wanted)
     return found
 
 
@@ -137,13 +140,14 @@ def has_planes(plan: Plan) -> bool:
     return any(bool((np.abs(factor).sum(axis=0) != 1).any()) for factor in (plan.scheme.U, plan.scheme.V))
 
 
-def _fused(plan: Plan, dtype: str, wanted: Wanted) -> list[Variant]:
+def _chained(plan: Plan, dtype: str, wanted: Wanted) -> list[Variant]:
+    path = TRITON_PATH if wanted.path == TRITON_PATH else FUSED_PATH
     planes = has_planes(plan)
     # Without planes there is nothing to pack and nothing to convert: all these are one variant.
     operands = wanted.operands if planes else ("variable",)
     types = [dtype if name == "input" or not planes else name for name in wanted.plane_dtypes]
     return [
-        Variant(dtype, FUSED_PATH, mode, plane_dtype, "fp32", layout, wanted.options)
+        Variant(dtype, path, mode, plane_dtype, "fp32", layout, wanted.options)
         for plane_dtype in dict.fromkeys(types)
         for layout in wanted.layouts
         for mode in operands

@@ -16,12 +16,13 @@ class Regime(StrEnum):
 
 
 class KernelPath(StrEnum):
-    """Products by the vendor's library, or all in one kernel, or the vendor's GEMM; table chooses by the results."""
+    """Products by the vendor's library, all in one kernel, its Triton twin, or the vendor's GEMM; table: by results."""
 
     AUTO = "auto"
     CUDA = "cuda"
     FUSED = "fused"
     CUBLAS = "cublas"
+    TRITON = "triton"
     TABLE = "table"
 
 

@@ -27,9 +27,16 @@ class Target(StrEnum):
     C = "c"
     NUMPY = "numpy"
     JAX = "jax"
+    TRITON = "triton"
 
 
-SUFFIX = {Target.CUDA: ".cu", Target.C: ".c", Target.NUMPY: "_numpy.py", Target.JAX: "_jax.py"}
+SUFFIX = {
+    Target.CUDA: ".cu",
+    Target.C: ".c",
+    Target.NUMPY: "_numpy.py",
+    Target.JAX: "_jax.py",
+    Target.TRITON: "_triton.py",
+}
 # nvcc needs about as many milliseconds per product and side.
 _SLOW_PRODUCTS = 200
 
@@ -39,7 +46,7 @@ def export(
     scheme: Reference,
     to: Annotated[Target, typer.Option("--to", help="Language to write.")] = Target.CUDA,
     dtype: Annotated[
-        Dtype, typer.Option(help="CUDA: element type. The other targets hold every type that they have.")
+        Dtype, typer.Option(help="CUDA, Triton: element type. The other targets hold every type that they have.")
     ] = Dtype.FP32,
     product_dtype: Annotated[
         ProductDtype, typer.Option(help="CUDA, 16-bit types: how block products are stored.")
@@ -55,11 +62,14 @@ def export(
     """Write a scheme as code: one self-contained file, with a header for CUDA and C. See also `catalog export`."""
     from codegen.emit import emit, emit_header
     from codegen.emit_cuda import prefix
+    from codegen.emit_triton import name as triton_name
     from codegen.plan import plan
 
     found = resolve(scheme, existing_catalog(catalog), (Ring.Z, Ring.Q))
     if to is Target.C and dtype not in (Dtype.FP32, Dtype.FP64):
         raise UsageError(f"the C target has no {dtype}; choose --dtype fp32 or fp64")
+    if to is Target.TRITON and dtype not in (Dtype.FP16, Dtype.BF16):
+        raise UsageError(f"the Triton target has no {dtype}; choose --dtype fp16 or bf16")
     if build is not None and to is not Target.CUDA:
         raise UsageError("--build needs --to cuda")
     at_least(1, "levels", levels)
@@ -75,8 +85,12 @@ def export(
     if to is Target.CUDA:
         options["dtype"] = dtype.value
         options["product_dtype"] = dtype.value if product_dtype is ProductDtype.INPUT else _wide(dtype)
+    if to is Target.TRITON:
+        options["dtype"] = dtype.value
     text = emit(the_plan, to.value, version=version(), **options)
-    name = prefix(the_plan, **options) if options else the_plan.name
+    name = the_plan.name
+    if options:
+        name = prefix(the_plan, **options) if to is Target.CUDA else triton_name(the_plan, **options)
     path = _destination(output, name + SUFFIX[to])
     write_durably(path, text.encode())
     header = path.with_suffix(".h") if to in (Target.CUDA, Target.C) else None

@@ -27,9 +27,11 @@ ONLY_IN = {
     "scipy": {"evaluate/blas.py"},
     "matplotlib": {"catalog/picture.py", "evaluate/plots.py"},
     "jax": set(),
-    "torch": set(),
+    # The twin is text that the emitter completes; nothing here imports it.
+    "torch": {"codegen/kernels/twin_triton.py", "evaluate/triton_path.py"},
+    "triton": {"codegen/kernels/twin_triton.py", "evaluate/triton_path.py"},
 }
-HEAVY = ("jax", "sympy", "numba", "distributed", "cupy", "matplotlib", "scipy", "torch")
+HEAVY = ("jax", "sympy", "numba", "distributed", "cupy", "matplotlib", "scipy", "torch", "triton")
 
 
 def sources() -> list[Path]:

@@ -93,7 +93,7 @@ def test_without_planes_there_is_one_variant(scheme):
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        ({"path": "triton"}, "unknown path 'triton'"),
+        ({"path": "tvm"}, "unknown path 'tvm'"),
         ({"operands": ("constant",)}, "unknown operands 'constant'"),
         ({"plane_dtypes": ("fp32",)}, "unknown plane dtype 'fp32'"),
         ({"layouts": ("rc",)}, "unknown layout 'rc'"),

@@ -20,6 +20,17 @@ def test_export_writes_one_self_contained_file(cli, home, target, suffix):
     assert (target in ("cuda", "c")) == path.with_suffix(".h").exists()
 
 
+def test_triton_names_its_type(cli, home):
+    done = cli("export", "winograd", "--to", "triton", "--dtype", "bf16", "--levels", 2, "-o", home / "out", "--json")
+    assert done.code == 0, done.err
+    path = home / "out" / re.search(r"subcubic_\w+\.\w+", done.json["path"])[0]
+    assert path.name.endswith("_bf16_triton.py") and done.json["header"] is None
+    text = path.read_text()
+    compile(text, path, "exec")
+    assert hashlib.sha256(text.encode()).hexdigest() == done.json["sha256"] and done.json["id"] in text
+    assert "torch.bfloat16" in text and "import subcubic" not in text
+
+
 def test_exported_numpy_multiplies(cli, home):
     path = home / "mm.py"
     assert cli("export", "2x3x2", "--to", "numpy", "-o", path).code == 1  # nothing stored yet
@@ -40,6 +51,7 @@ def test_a_format_finds_its_role_permutation(cli, home):
     ("arguments", "code", "says"),
     [
         (["winograd", "--to", "c", "--dtype", "bf16"], 2, "C target has no bf16"),
+        (["winograd", "--to", "triton"], 2, "Triton target has no fp32; choose --dtype fp16 or bf16"),
         (["winograd", "--to", "c", "--build", "sm_90"], 2, "--to cuda"),
         (["winograd", "--levels", "0"], 2, "--levels 0"),
         (["winograd", "--build", "pascal"], 2, "pascal"),
