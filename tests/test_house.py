@@ -20,14 +20,14 @@ MAY_IMPORT = {
 # Where each heavy library may be imported at all.
 ONLY_IN = {
     "h5py": {"catalog/hdf.py"},
-    "cupy": {"evaluate/device.py"},
+    "cupy": {"evaluate/device.py", "codegen/loaders/cupy_module.py"},
     "sympy": {"catalog/proof.py"},
     "numba": {"search/compiled.py"},
     "distributed": {"search/executors.py", "search/dask_executor.py"},
     "scipy": {"evaluate/blas.py"},
     "matplotlib": {"catalog/picture.py", "evaluate/plots.py"},
     "jax": set(),
-    "torch": set(),
+    "torch": {"codegen/loaders/torch_ext.py"},
 }
 HEAVY = ("jax", "sympy", "numba", "distributed", "cupy", "matplotlib", "scipy", "torch")
 
