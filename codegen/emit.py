@@ -104,3 +104,14 @@ def fused_emitter(arch: str) -> Fused:
             f"there are no fused kernels for {arch}, only for sm_80 and later; the library-backed path runs"
         )
     return HOPPER if arch == "sm_90a" else AMPERE
+
+
+def fused_arch(device: str) -> str:
+    """The architecture to emit fused kernels for where a device is of architecture ``device``, as in "sm_90".
+
+    Raises:
+        ValueError: there are none for it.
+    """
+    arch = "sm_90a" if device == "sm_90" else device
+    fused_emitter(arch)
+    return arch
