@@ -17,7 +17,7 @@ from codegen import folder as folder_module
 from codegen.folder import folder
 from codegen.loaders.binding import Kernel, KernelError, Library, built, leading
 from tests.codegen import array_stands
-from tests.codegen.fused_on_host import HOST, NVCC
+from tests.codegen.kernel_stand import HOST, NVCC
 from tests.codegen.schemes import plans
 
 PLAN = plans()["winograd"]

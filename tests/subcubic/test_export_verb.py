@@ -6,7 +6,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from tests.codegen.fused_on_host import HOST
+from tests.codegen.kernel_stand import HOST
 
 
 @pytest.mark.parametrize(("target", "suffix"), [("cuda", ".cu"), ("c", ".c"), ("numpy", ".py"), ("jax", ".py")])

@@ -6,7 +6,7 @@ Its planes of a constant B are B itself, widened, so that a test can tell whethe
 from codegen.emit import Fused
 from codegen.plan import Plan
 
-HOST = Fused("tests.codegen.fused_on_host", ("dtype", "plane_dtype", "c_dtype", "layout"))
+HOST = Fused("tests.codegen.kernel_stand", ("dtype", "plane_dtype", "c_dtype", "layout"))
 
 TEXT = r"""
 #include <cstdio>
@@ -75,7 +75,7 @@ int main() {
 """
 
 
-def fused_on_host(plan: Plan, version: str, **options: str) -> str:
+def kernel_stand(plan: Plan, version: str, **options: str) -> str:
     layout = options.get("layout", "nn")
     text = TEXT.replace("SCHEME", prefix(plan, **options))
     for side, letter in zip("AB", layout, strict=True):
