@@ -1,8 +1,4 @@
-"""What the assembler made of a kernel, read from a cubin without a GPU: registers, local memory, loops.
-
-The loops are those of the control flow graph, not of the text, since ptxas puts rare code (a wait that has to spin)
-behind the end of the function: strongly connected components, and again within each once its entries are cut off.
-"""
+"""What the assembler made of a kernel, read from a cubin without a GPU: registers, local memory, loops."""
 
 from __future__ import annotations
 
@@ -16,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codegen.build import MissingCompilerError
+from codegen.flow import loops, turns_without
 
 _PACKAGE = "nvidia-cuda-nvdisasm"
 # Warp and warpgroup products of tensor cores: HMMA, IMMA, DMMA, HGMMA, QGMMA, UTCHMMA and so on.
@@ -34,6 +31,7 @@ class Loop(NamedTuple):
         instructions: their number.
         mma: tensor core instructions.
         membar: memory barriers (MEMBAR and ERRBAR), which wait for every earlier access of the thread.
+        membar_always: those of them that no turn of the loop gets around.
         local_stores: bytes of the stores to local memory that the text has, each counted once.
         local_loads: the same for loads.
         inner: no loop inside it has tensor core instructions although it has.
@@ -43,6 +41,7 @@ class Loop(NamedTuple):
     instructions: int
     mma: int
     membar: int
+    membar_always: int
     local_stores: int
     local_loads: int
     inner: bool
@@ -199,74 +198,29 @@ def _count(codes: Iterable[_Code]) -> tuple[int, int, int, int]:
     for code in codes:
         kind, *modifiers = code.opcode.split(".")
         mma += bool(_MMA.match(code.opcode))
-        membar += kind in ("MEMBAR", "ERRBAR")
+        membar += _is_barrier(code)
         width = next((_WIDTH[modifier] for modifier in modifiers if modifier in _WIDTH), 4)
         stores += width * (kind == "STL")
         loads += width * (kind == "LDL")
     return mma, membar, stores, loads
 
 
+def _is_barrier(code: _Code) -> bool:
+    return code.opcode.split(".")[0] in ("MEMBAR", "ERRBAR")
+
+
 def _loops(codes: list[_Code], edges: list[list[int]]) -> list[Loop]:
-    found: list[set[int]] = []
-    # Behind the end of a kernel lies an endless loop that nothing reaches.
-    reached: list[int] = []
-    _search(0, dict(enumerate(edges)), set(), reached)
-    # Nodes, and the entries whose incoming edges were cut on the way in.
-    waiting = [(sorted(reached), frozenset[int]())]
-    while waiting:
-        nodes, cut = waiting.pop()
-        inside = set(nodes)
-        kept = {node: [to for to in edges[node] if to in inside and to not in cut] for node in nodes}
-        for component in _components(kept):
-            if len(component) == 1 and component[0] not in kept[component[0]]:
-                continue
-            members = set(component)
-            entries = {to for node in nodes if node not in members for to in kept[node] if to in members}
-            # Without an entry the kernel itself starts in the loop.
-            waiting.append((component, cut | (entries or {component[0]})))
-            found.append(members)
-    with_mma = [members for members in found if any(_MMA.match(codes[node].opcode) for node in members)]
+    products = {node for node, code in enumerate(codes) if _MMA.match(code.opcode)}
+    found = loops(edges)
+    with_products = [cycle.members for cycle in found if cycle.members & products]
     result = []
-    for members in sorted(found, key=lambda members: (min(members), -len(members))):
-        first = min(members)
-        inner = members in with_mma and not any(other < members for other in with_mma)
-        figures = _count(codes[node] for node in members)
-        result.append(Loop(f"{16 * first:#x}", len(members), *figures, inner))
+    for cycle in found:
+        mma, membar, stores, loads = _count(codes[node] for node in cycle.members)
+        # What passes through no product is no turn of a loop that has some, but a wait within it.
+        wanted = cycle.members & products or cycle.members
+        barriers = [node for node in cycle.members if _is_barrier(codes[node])]
+        always = sum(not turns_without(edges, cycle, node, wanted) for node in barriers)
+        inner = bool(mma) and not any(other < cycle.members for other in with_products)
+        start = f"{16 * min(cycle.members):#x}"
+        result.append(Loop(start, len(cycle.members), mma, membar, always, stores, loads, inner))
     return result
-
-
-def _components(edges: dict[int, list[int]]) -> list[list[int]]:
-    """Strongly connected components, each in ascending order (Kosaraju's two searches)."""
-    backwards: dict[int, list[int]] = {node: [] for node in edges}
-    for node, following in edges.items():
-        for to in following:
-            backwards[to].append(node)
-    order: list[int] = []
-    seen: set[int] = set()
-    for root in edges:
-        _search(root, edges, seen, order)
-    seen = set()
-    components = []
-    for root in reversed(order):
-        component: list[int] = []
-        _search(root, backwards, seen, component)
-        if component:
-            components.append(sorted(component))
-    return components
-
-
-def _search(root: int, edges: dict[int, list[int]], seen: set[int], left: list[int]) -> None:
-    """Depth-first search that notes nodes as it leaves them."""
-    if root in seen:
-        return
-    seen.add(root)
-    path = [(root, iter(edges[root]))]
-    while path:
-        node, following = path[-1]
-        to = next((to for to in following if to not in seen), None)
-        if to is None:
-            left.append(node)
-            path.pop()
-        else:
-            seen.add(to)
-            path.append((to, iter(edges[to])))

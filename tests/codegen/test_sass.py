@@ -105,7 +105,12 @@ def test_a_fence_between_products_is_not_in_the_main_loop():
     assert set(kernel.mma) == {"HGMMA"} and kernel.membar
     outer, main, *waiting = kernel.loops
     assert (main,) == kernel.main_loops
-    assert outer.membar == kernel.membar and outer.mma == main.mma == kernel.mma["HGMMA"] and main.membar == 0
+    assert (
+        outer.membar == kernel.membar
+        and outer.mma == main.mma == kernel.mma["HGMMA"]
+        and main.membar == 0
+        and outer.membar_always
+    )
     # The wait that spins lies behind the end of the kernel, yet belongs to the loop over k.
     assert waiting and all(loop.mma == 0 and int(loop.start, 16) > int(main.start, 16) for loop in waiting)
     assert main.instructions < outer.instructions < kernel.instructions
@@ -121,7 +126,13 @@ def test_a_fence_between_products_is_not_in_the_main_loop():
 def test_a_fence_in_the_main_loop_is_found(inside):
     (kernel,) = read(NESTED.replace("INSIDE", inside))
     (main,) = kernel.main_loops
-    assert main.membar
+    assert 0 < main.membar_always == main.membar
+
+
+def test_a_fence_that_few_turns_meet_is_told_from_one_that_all_meet():
+    (kernel,) = read(NESTED.replace("INSIDE", "if (k == products) __threadfence();"))
+    (main,) = kernel.main_loops
+    assert main.membar and main.membar_always == 0
 
 
 def test_loops_through_jump_tables_and_functions_are_understood():
