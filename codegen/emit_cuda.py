@@ -6,37 +6,18 @@ traffic, so additions are free, and a sum that is stored at once keeps no shared
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.resources import files
 
 import numpy as np
 
 from catalog.measures import growth
+from codegen.device_text import STORAGE, joined
 from codegen.plan import Plan
 
 SOURCES = ("types", "combine", "scatter", "products", "launch", "selftest")
 # 32-bit registers that the blocks of one thread may take; a thread has 255.
 _COMFORTABLE, _LIMIT = 64, 200
-
-
-@dataclass(frozen=True)
-class Storage:
-    """A storage type: C++ name, bytes, cudaDataType_t value, significand bits."""
-
-    name: str
-    bytes: int
-    library: int
-    significand: int
-
-
-STORAGE = {
-    "fp16": Storage("__half", 2, 2, 11),
-    "bf16": Storage("__nv_bfloat16", 2, 14, 8),
-    "fp32": Storage("float", 4, 0, 24),
-    "fp64": Storage("double", 8, 1, 53),
-}
 
 
 def emit_cuda(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None, version: str = "unknown") -> str:
@@ -66,11 +47,10 @@ def emit_cuda(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None,
         _planes("SideB", "B", plan.scheme.V, k, n),
         _outputs(plan.scheme.W, m, n),
     ]
-    bodies, includes = zip(*(_source(name) for name in SOURCES), strict=True)
-    needed = {line for lines in includes for line in lines} - _unneeded_headers(dtype, product_dtype)
+    includes, body = joined(SOURCES, (dtype, product_dtype))
     # The constants need the storage types' names, the kernels need the constants.
-    parts.insert(1, "\n".join(sorted(needed)) + "\n")
-    return "\n".join([*parts, *bodies]).replace("SCHEME_", prefix(plan, dtype, product_dtype) + "_")
+    parts.insert(1, includes)
+    return "\n".join([*parts, body]).replace("SCHEME_", prefix(plan, dtype, product_dtype) + "_")
 
 
 def header(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None) -> str:
@@ -205,16 +185,3 @@ def _sum(terms: dict[int, int], name: Callable[[int], str]) -> str:
         magnitude = name(index) if abs(c) == 1 else f"Accumulator({abs(c)}) * {name(index)}"
         text += f" {'-' if c < 0 else '+'} {magnitude}" if text else ("-" if c < 0 else "") + magnitude
     return text
-
-
-def _source(name: str) -> tuple[str, list[str]]:
-    """A file of ``kernels/`` without its includes, and those of them that are not of its neighbours."""
-    text = files("codegen.kernels").joinpath(f"{name}.cuh").read_text(encoding="utf-8")
-    found = re.findall(r"^#include <.*>$", text, flags=re.M)
-    return re.sub(r"(^#include .*\n)+\n*", "", text, flags=re.M), found
-
-
-def _unneeded_headers(*dtypes: str) -> set[str]:
-    """The headers of storage types that a text does not use; they are the slowest part of its compilation."""
-    headers = {"fp16": "#include <cuda_fp16.h>", "bf16": "#include <cuda_bf16.h>"}
-    return {line for dtype, line in headers.items() if dtype not in dtypes}

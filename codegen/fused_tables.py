@@ -51,8 +51,8 @@ def tables(schedule: Schedule) -> str:
             "enum Kind { kPark, kAdd, kFinish, kWhole };",
             "struct Publication { short block, slot, kind; float coefficient; };",
             f"constexpr int {', '.join(counts)};",
-            _array("constexpr int", "kBlocksOfA", blocks[0], "kPlainA"),
-            _array("constexpr int", "kBlocksOfB", blocks[1], "kPlainB"),
+            _array("[[maybe_unused]] constexpr int", "kBlocksOfA", blocks[0], "kPlainA"),
+            _array("[[maybe_unused]] constexpr int", "kBlocksOfB", blocks[1], "kPlainB"),
             _array("__device__ constexpr Turn", "kTurns", turns, "kTurnCount"),
             _array("__device__ constexpr Publication", "kPublications", publications, "kPublicationCount"),
         ]

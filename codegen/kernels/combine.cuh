@@ -6,16 +6,6 @@ namespace {
 
 constexpr int kThreads = 128;
 
-struct Place {
-  int64_t row, column;
-};
-
-// Row and first column of a thread's pack inside a block; 64-bit division only where 32 bits do not suffice.
-__device__ __forceinline__ Place place(uint64_t item, uint64_t packs, uint64_t total, int width) {
-  const uint64_t row = total >> 32 ? item / packs : static_cast<uint32_t>(item) / static_cast<uint32_t>(packs);
-  return {static_cast<int64_t>(row), static_cast<int64_t>(item - row * packs) * width};
-}
-
 // Planes are stored one after the other, each block_rows x block_columns without gaps. WHOLE: rows are aligned and
 // the blocks tile the matrix exactly.
 template <class Side, int V, bool WHOLE>

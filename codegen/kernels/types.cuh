@@ -74,50 +74,66 @@ struct Word<2> {
   using type = unsigned short;
 };
 
+// V neighbouring elements as they lie in memory.
+template <int V, class T>
+union Raw {
+  using Unit = typename Word<V * sizeof(T)>::type;
+  static constexpr int words = V * sizeof(T) / sizeof(Unit);
+  Unit word[words];
+  T element[V];
+};
+
+template <int V, class T>
+__device__ __forceinline__ Pack<V> widened(const Raw<V, T>& raw) {
+  Pack<V> pack;
+#pragma unroll
+  for (int i = 0; i < V; ++i) widen(raw.element[i], pack.v[i]);
+  return pack;
+}
+
 // Aligned loads and stores of a whole pack. Loads are marked as read once, so that they do not push out of L2 what
 // the products need next.
 template <int V, class T>
+__device__ __forceinline__ Raw<V, T> load_raw(const T* from) {
+  using Unit = typename Raw<V, T>::Unit;
+  Raw<V, T> raw;
+#pragma unroll
+  for (int i = 0; i < Raw<V, T>::words; ++i) raw.word[i] = __ldcs(reinterpret_cast<const Unit*>(from) + i);
+  return raw;
+}
+
+template <int V, class T>
 __device__ __forceinline__ Pack<V> load(const T* from) {
-  using W = typename Word<V * sizeof(T)>::type;
-  constexpr int words = V * sizeof(T) / sizeof(W);
-  union {
-    W word[words];
-    T element[V];
-  };
-#pragma unroll
-  for (int i = 0; i < words; ++i) word[i] = __ldcs(reinterpret_cast<const W*>(from) + i);
-  Pack<V> pack;
-#pragma unroll
-  for (int i = 0; i < V; ++i) widen(element[i], pack.v[i]);
-  return pack;
+  return widened(load_raw<V>(from));
 }
 
 template <int V, class T>
 __device__ __forceinline__ void store(T* to, const Pack<V>& pack) {
-  using W = typename Word<V * sizeof(T)>::type;
-  constexpr int words = V * sizeof(T) / sizeof(W);
-  union {
-    W word[words];
-    T element[V];
-  };
+  using Unit = typename Raw<V, T>::Unit;
+  Raw<V, T> raw;
 #pragma unroll
-  for (int i = 0; i < V; ++i) narrow(pack.v[i], element[i]);
+  for (int i = 0; i < V; ++i) narrow(pack.v[i], raw.element[i]);
 #pragma unroll
-  for (int i = 0; i < words; ++i) reinterpret_cast<W*>(to)[i] = word[i];
+  for (int i = 0; i < Raw<V, T>::words; ++i) reinterpret_cast<Unit*>(to)[i] = raw.word[i];
 }
 
 // The same at the edges of a matrix, or where rows are not aligned: only the first `valid` elements exist, the rest
 // read as zero and are not written.
 template <int V, class T>
-__device__ __forceinline__ Pack<V> load_edge(const T* from, int64_t valid, bool aligned) {
-  if (aligned && valid >= V) return load<V>(from);
-  Pack<V> pack;
+__device__ __forceinline__ Raw<V, T> load_raw_edge(const T* from, int64_t valid, bool aligned) {
+  if (aligned && valid >= V) return load_raw<V>(from);
+  Raw<V, T> raw;
 #pragma unroll
-  for (int i = 0; i < V; ++i) {
-    pack.v[i] = Accumulator(0);
-    if (i < valid) widen(from[i], pack.v[i]);
-  }
-  return pack;
+  for (int i = 0; i < Raw<V, T>::words; ++i) raw.word[i] = {};  // zero in every type
+#pragma unroll
+  for (int i = 0; i < V; ++i)
+    if (i < valid) raw.element[i] = from[i];
+  return raw;
+}
+
+template <int V, class T>
+__device__ __forceinline__ Pack<V> load_edge(const T* from, int64_t valid, bool aligned) {
+  return widened(load_raw_edge<V>(from, valid, aligned));
 }
 
 template <int V, class T>
@@ -126,6 +142,16 @@ __device__ __forceinline__ void store_edge(T* to, const Pack<V>& pack, int64_t v
 #pragma unroll
   for (int i = 0; i < V; ++i)
     if (i < valid) narrow(pack.v[i], to[i]);
+}
+
+struct Place {
+  int64_t row, column;
+};
+
+// Row and first column of a thread's pack inside a block; 64-bit division only where 32 bits do not suffice.
+__device__ __forceinline__ Place place(uint64_t item, uint64_t packs, uint64_t total, int width) {
+  const uint64_t row = total >> 32 ? item / packs : static_cast<uint32_t>(item) / static_cast<uint32_t>(packs);
+  return {static_cast<int64_t>(row), static_cast<int64_t>(item - row * packs) * width};
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 // Enough of CUDA for a C++ compiler to run emitted kernels on the host, one thread after the other.
-#include <cstdint>
 #include <cstdlib>
-#include <cstring>
+
+#include "types_on_host.h"
 
 #define __device__
+#define __host__
 #define __global__
 #define __forceinline__ inline
 #define __launch_bounds__(threads)
@@ -15,35 +16,12 @@ struct Dim {
 static Dim blockIdx, threadIdx;
 static const Dim blockDim = {0};
 
-struct alignas(16) uint4 {
-  unsigned x, y, z, w;
-};
-struct alignas(8) uint2 {
-  unsigned x, y;
-};
-
 // Vector accesses must be aligned, as on the device.
 template <class W>
 W __ldcs(const W* from) {
   if (reinterpret_cast<uintptr_t>(from) % sizeof(W)) abort();
   return *from;
 }
-
-struct __nv_bfloat16 {
-  uint16_t bits;
-  __nv_bfloat16() = default;
-  explicit __nv_bfloat16(float value) {
-    uint32_t wide;
-    memcpy(&wide, &value, 4);
-    bits = value != value ? 0x7FFF : (wide + 0x7FFF + ((wide >> 16) & 1)) >> 16;
-  }
-  operator float() const {
-    const uint32_t wide = static_cast<uint32_t>(bits) << 16;
-    float value;
-    memcpy(&value, &wide, 4);
-    return value;
-  }
-};
 
 typedef int cudaError_t;
 typedef void* cudaStream_t;

@@ -6,8 +6,6 @@ so this needs neither nvcc nor a GPU.
 
 import ctypes
 import itertools
-import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -17,6 +15,7 @@ import pytest
 
 from codegen.emit import emit
 from codegen.emit_cuda import prefix
+from tests.codegen.on_host import aligned, matrix, needs_compiler, on_host
 from tests.codegen.schemes import plans
 
 PLANS = plans()
@@ -32,32 +31,6 @@ CASES = [
 ]
 
 
-def on_host(text: str, folder: Path) -> ctypes.CDLL:
-    text = re.sub(r"#include <cuda_.*>\n", "", text.split("// A program that tests the launch", 1)[0])
-    text = re.sub(r"(\w+<[\w, ]+>)<<<(\w+), kThreads, 0, stream>>>\(", r"run_grid(\1, \2, kThreads, ", text)
-    assert "<<<" not in text
-    source, library = folder / "kernel.cpp", folder / "kernel.so"
-    source.write_text('#include "device_on_host.h"\n' + text)
-    flags = ["-std=c++17", "-O0", "-shared", "-fPIC", f"-I{Path(__file__).parent}"]
-    subprocess.run(["g++", *flags, "-o", str(library), str(source)], check=True)
-    return ctypes.CDLL(str(library))
-
-
-def aligned(count: int, dtype, offset: int = 0) -> np.ndarray:
-    """An array whose first element lies `offset` elements behind a 256-byte boundary."""
-    size = np.dtype(dtype).itemsize
-    raw = np.full(count * size + 512, 0xFF, np.uint8)
-    start = -raw.ctypes.data % 256 + offset * size
-    return raw[start : start + count * size].view(dtype)
-
-
-def matrix(values: np.ndarray, gap: int, dtype, offset: int) -> np.ndarray:
-    rows, columns = values.shape
-    storage = aligned(rows * (columns + gap), dtype, offset).reshape(rows, columns + gap)
-    storage[:, :columns] = values
-    return storage
-
-
 ENTRIES = {
     "open": (ctypes.c_int, P, P, P),
     "error": (ctypes.c_char_p,),
@@ -65,7 +38,6 @@ ENTRIES = {
     "launch": (ctypes.c_int, P, P, I64, I64, I64, D, P, I64, P, I64, D, P, I64, P, SIZE),
     "close": (None, P),
 }
-needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ was not found; install it")
 
 
 def function(library: ctypes.CDLL, name: str, entry: str):

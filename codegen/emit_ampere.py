@@ -1,0 +1,44 @@
+"""CUDA text of the fused kernel for sm_80 and later: mma.sync, ldmatrix and cp.async."""
+
+from __future__ import annotations
+
+from codegen.fused_text import fused_text, types
+from codegen.plan import Plan
+
+FAMILY = "sm80"
+PARTS = (
+    "host",
+    "types",
+    "planes",
+    "fused_work",
+    "ampere/ptx",
+    "ampere/tile",
+    "ampere/loader",
+    "ampere/kernel",
+    "ampere/launch",
+    "fused_host",
+    "fused_selftest",
+)
+
+
+def emit_ampere(
+    plan: Plan,
+    dtype: str = "bf16",
+    plane_dtype: str | None = None,
+    c_dtype: str | None = None,
+    version: str = "unknown",
+) -> str:
+    """One self-contained .cu: C entry points (``kernels/fused.h``), kernels and a self-test.
+
+    Args:
+        plan: what to compute; the trivial scheme gives a plain matrix product.
+        dtype: "fp16" or "bf16": the type of A and B.
+        plane_dtype: how planes are stored, "fp16" or "bf16". fp16 planes of bf16 matrices keep three more bits and
+            have the smaller range: entries beyond 65504 become infinite. Default: ``dtype``.
+        c_dtype: the type of C, ``dtype`` or "fp32". Default: ``dtype``.
+        version: of the emitting program, for the first lines of the text.
+
+    Raises:
+        ValueError: an unknown type.
+    """
+    return fused_text(plan, types(dtype, plane_dtype, c_dtype), FAMILY, "sm_80", PARTS, version)

@@ -1,0 +1,173 @@
+"""What the texts of all fused kernels share: types and constants, tables, linear maps, and how the files are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+import numpy as np
+
+from catalog.measures import growth
+from codegen.device_text import STORAGE, joined
+from codegen.emit_planes import fused_sides, side_text
+from codegen.fused_tables import tables
+from codegen.plan import Plan
+from codegen.schedule import Schedule, schedule
+
+TYPES = ("fp16", "bf16")
+
+
+@dataclass(frozen=True)
+class Types:
+    """Storage types of a fused kernel, checked.
+
+    Attributes:
+        input: of A and B, "fp16" or "bf16".
+        plane: of the planes, "fp16" or "bf16".
+        output: of C, ``input`` or "fp32".
+    """
+
+    input: str
+    plane: str
+    output: str
+
+    @property
+    def converted(self) -> bool:
+        """Whether planes are of another type than the matrices."""
+        return self.input != self.plane
+
+
+def types(dtype: str, plane_dtype: str | None = None, c_dtype: str | None = None) -> Types:
+    """Fill in and check the storage types of a fused kernel.
+
+    Raises:
+        ValueError: a type that the kernels do not have.
+    """
+    if dtype not in TYPES:
+        raise ValueError(f"unknown dtype {dtype!r} of a fused kernel; choose one of {', '.join(TYPES)}")
+    if plane_dtype not in (None, *TYPES):
+        raise ValueError(f"planes can be stored as {' or '.join(TYPES)}, not {plane_dtype!r}")
+    if c_dtype not in (None, dtype, "fp32"):
+        raise ValueError(f"C can be stored as {dtype} or fp32, not {c_dtype!r}")
+    return Types(dtype, plane_dtype or dtype, c_dtype or dtype)
+
+
+def prefix(plan: Plan, kinds: Types, family: str) -> str:
+    """What the names of the entry points begin with, so that the files of one plan can be linked together."""
+    parts = [plan.name, kinds.input, f"{kinds.plane}planes" if kinds.converted else ""]
+    return "_".join(filter(None, [*parts, "fp32c" if kinds.output != kinds.input else "", family]))
+
+
+def header(plan: Plan, kinds: Types, family: str) -> str:
+    """The C header of the entry points that ``fused_text`` with the same arguments defines."""
+    name = prefix(plan, kinds, family)
+    text = files("codegen.kernels").joinpath("fused.h").read_text(encoding="utf-8")
+    return text.replace("SCHEME_", name + "_").replace("SCHEME", name)
+
+
+def fused_text(plan: Plan, kinds: Types, family: str, arch: str, parts: Sequence[str], version: str) -> str:
+    """One self-contained .cu.
+
+    Args:
+        plan: what to compute.
+        kinds: storage types.
+        family: what distinguishes the entry points of this kind of kernel, for example "sm80".
+        arch: real architecture to build for, in the instructions at the top.
+        parts: files of ``kernels/`` without the suffix, in order.
+        version: of the emitting program.
+    """
+    found = schedule(plan, kinds.converted)
+    includes, body = joined(parts, (kinds.input, kinds.plane, kinds.output))
+    text = [_banner(plan, found, kinds, arch, version), includes, _constants(found, kinds), body]
+    return "\n".join(text).replace("SCHEME_", prefix(plan, kinds, family) + "_")
+
+
+def _banner(plan: Plan, found: Schedule, kinds: Types, arch: str, version: str) -> str:
+    build = f"nvcc -O3 -std=c++17 -gencode=arch=compute_{arch[3:]},code={arch}"
+    return f"""\
+// C = alpha * A B + beta * C by a low-rank scheme, in one fused kernel: {plan.format} blocks, {plan.rank} products \
+instead of {plan.format.volume}.
+//
+// scheme   {plan.digest}
+// format   {plan.base.format} ({plan.base.format.described}), rank {plan.base.rank} over {plan.base.ring}, \
+levels {plan.levels}
+// dtype    {kinds.input}, planes {kinds.plane}, C {kinds.output}, sums in fp32
+// tile     {len(found.planes_a)} + {len(found.planes_b)} planes, {found.publications} publications, \
+{found.slots} pending
+// emitted  by subcubic, version {version}
+//
+// Library: {build} -shared -Xcompiler -fPIC -o kernel.so FILE.cu
+// Test:    {build} -DSUBCUBIC_MAIN -o selftest FILE.cu && ./selftest
+"""
+
+
+def _constants(found: Schedule, kinds: Types) -> str:
+    plan = found.plan
+    m, k, n = plan.format
+    significands = {STORAGE[kinds.output].significand}
+    if found.planes_a or found.planes_b:
+        significands.add(STORAGE[kinds.plane].significand)
+    # A few roundings of what is stored, and the accumulation of some hundred to a thousand terms.
+    unit = 8 * 2.0 ** -min(significands) + 32 * 2.0**-24
+    # The standard algorithm has the growth factor mkn.
+    tolerance = unit * max(1.0, growth(plan.scheme) / plan.format.volume)
+    names = {"fp16": "f16", "bf16": "bf16"}
+    plane_mma = f'#define SUBCUBIC_PLANE_MMA "{names[kinds.plane]}"\n' if kinds.converted else ""
+    return f"""\
+#define SUBCUBIC_INPUT_MMA "{names[kinds.input]}"
+{plane_mma}
+namespace {{
+
+using Input = {STORAGE[kinds.input].name};
+using Plane = {STORAGE[kinds.plane].name};
+using Output = {STORAGE[kinds.output].name};
+using Accumulator = float;
+constexpr int kBlocksM = {m}, kBlocksK = {k}, kBlocksN = {n};
+constexpr float kDivisor = {plan.divisor};
+constexpr bool kConverted = {str(kinds.converted).lower()};  // planes are of another type than the matrices
+#ifdef SUBCUBIC_MAIN
+// Of the self-test: relative Frobenius error, and whether small integers pass through every step exactly.
+constexpr double kTolerance = {tolerance:.3e};
+constexpr bool kExactIntegers = {str(_exact(found, kinds)).lower()};
+#endif
+
+{tables(found)}
+
+{_maps(found)}
+
+}}  // namespace
+"""
+
+
+def _exact(found: Schedule, kinds: Types) -> bool:
+    """Whether the self-test's integer cases stay exact in every type: entries up to 2, inner size up to 32.
+
+    |alpha A B + beta C| is at most 2 * 4 * 23 + 2 there, or 4 * 32.
+    """
+    plan = found.plan
+    peak_a, peak_b = (int(np.abs(factor).sum(axis=0).max()) for factor in plan.scheme.factors[:2])
+    product = 4 * peak_a * peak_b * (-(-32 // plan.format.k))
+    # Every accumulator is at most all products, and a block of C adds at most all of its publications.
+    weight = sum(abs(p.coefficient) for turn in found.turns for p in turn.publications)
+    planes = 2 * max(peak_a, peak_b) <= 1 << STORAGE[kinds.plane].significand
+    output = 2 * 4 * 23 + 2 <= 1 << STORAGE[kinds.output].significand
+    return planes and output and product * plan.rank * weight <= 1 << 24
+
+
+def _maps(found: Schedule) -> str:
+    """``MapA``, ``MapB``: what makes the planes; ``BlocksOfA``, ``BlocksOfB``: which blocks are read where they lie."""
+    lines = ["// The linear maps to the planes; extras are copies of the blocks that are read where they lie."]
+    sides = fused_sides(found)
+    element = STORAGE["fp16"].bytes
+    lines += [side_text(f"Map{name}", side, element, element) for name, side in zip("AB", sides, strict=True)]
+    for name, side in zip("AB", sides, strict=True):
+        places = [vector.index(1) for _, vector in side.extras]
+        lines += [
+            f"__device__ constexpr short kPlacesOf{name}[] = {{{', '.join(map(str, places)) or '0'}}};",
+            f"struct BlocksOf{name} {{",
+            f"  static constexpr int count = {len(places)}, columns = {side.columns};",
+            f"  static __device__ __forceinline__ int at(int source) {{ return kPlacesOf{name}[source]; }}",
+            "};",
+        ]
+    return "\n".join(lines)

@@ -1,0 +1,203 @@
+// The C entry points of a fused kernel: arguments, workspace, planes. Nothing here depends on the architecture, whose
+// file comes before this one and defines
+//   kUnitM, kUnitN, kUnitK   blocks are rounded up to multiples of these many elements; kUnitN and kUnitK of 8
+//   kTileM, kTileN           of C, made by one CTA at a time
+//   kMaxCtas                 a launch has no more
+//   kScratchPerCta           bytes of pending tiles
+//   Machine                  what open_machine finds out about the current device and run needs to know
+//   Status open_machine(Machine&)                                  loads the kernel; kMissing: not for this device
+//   Status run(const Machine&, cudaStream_t, const Work&)          queues the products
+#include <new>
+
+#include "fused_work.cuh"
+
+namespace {
+
+struct Handle {
+  Machine machine;
+};
+
+constexpr size_t kCounterBytes = 4096;
+
+// Rows or columns of a block, of `count` that share `size`.
+int64_t part(int64_t size, int count, int64_t unit) { return up(up(size, count) / count, unit); }
+
+size_t bytes_of(int sources, int64_t rows, int64_t columns, size_t element) {
+  return up(static_cast<int64_t>(element) * sources * rows * columns, 256);
+}
+
+int64_t tiles_of(int64_t m, int64_t n) { return up(m, kTileM) / kTileM * (up(n, kTileN) / kTileN); }
+
+// Block sizes and the parts of a workspace, of which some may not be needed.
+struct Layout {
+  int64_t m, n, k;
+  size_t scratch, planes_a, planes_b, copies_a, copies_b, total;
+
+  Layout(int64_t M, int64_t N, int64_t K, bool make_a, bool make_b, bool copy_a, bool copy_b)
+      : m(part(M, kBlocksM, kUnitM)), n(part(N, kBlocksN, kUnitN)), k(part(K, kBlocksK, kUnitK)) {
+    const int64_t tiles = tiles_of(m, n);
+    scratch = kCounterBytes;
+    planes_a = scratch + up(kScratchPerCta * (tiles < kMaxCtas ? tiles : kMaxCtas), 256);
+    planes_b = planes_a + (make_a ? bytes_of(kPlanesA, m, k, sizeof(Plane)) : 0);
+    copies_a = planes_b + (make_b ? bytes_of(kPlanesB, k, n, sizeof(Plane)) : 0);
+    copies_b = copies_a + (copy_a ? bytes_of(kPlainA, m, k, sizeof(Input)) : 0);
+    total = copies_b + (copy_b ? bytes_of(kPlainB, k, n, sizeof(Input)) : 0);
+  }
+};
+
+// Blocks and tiles are counted in 32 bits; the second condition keeps every byte count far from overflow.
+bool fits(int64_t M, int64_t N, int64_t K) {
+  const int64_t limit = INT64_C(1) << 30;
+  if (M < 1 || N < 1 || K < 1 || M > limit || N > limit || K > limit) return false;
+  return (double(M) * K + double(K) * N + double(M) * N) * kTurnCount < double(INT64_C(1) << 50);
+}
+
+Side side(const void* matrix, int64_t ld, int64_t rows, int64_t columns, const void* planes, int64_t block_rows,
+          int64_t block_columns) {
+  return {static_cast<const Input*>(matrix), ld,         rows,         columns, nullptr,
+          static_cast<const Plane*>(planes), block_rows, block_columns};
+}
+
+// The work of the pass over one side; neither planes nor copies: nothing.
+PlaneJob job_of(const Side& from, void* planes, void* copies) {
+  PlaneJob job;
+  if (!planes && !copies) return job;
+  job.matrix = from.matrix;
+  job.ld = from.ld;
+  job.rows = from.rows;
+  job.columns = from.columns;
+  job.block_rows = from.block_rows;
+  job.block_columns = job.plane_ld = from.block_columns;
+  job.stride = from.block_rows * from.block_columns;
+  job.planes = static_cast<Plane*>(planes);
+  job.extras = static_cast<Input*>(copies);
+  return job;
+}
+
+// Whether the planes of one constant operand can be made.
+Status check_pack(const void* handle, const Side& from, const void* planes, size_t planes_bytes, size_t needed) {
+  if (!handle) return report(kMisuse, "the handle is null: open one first");
+  if (!needed)
+    return report(kMisuse, "sizes must be positive and addressable, not %lld x %lld", (long long)from.rows,
+                  (long long)from.columns);
+  if (!from.matrix || !planes) return report(kMisuse, "the matrix and its planes must not be null");
+  if (from.ld < from.columns)
+    return report(kMisuse, "the leading dimension must be at least %lld (row-major), not %lld",
+                  (long long)from.columns, (long long)from.ld);
+  if (planes_bytes < needed) return report(kMisuse, "the planes have %zu bytes, %zu are needed", planes_bytes, needed);
+  if (reinterpret_cast<uintptr_t>(planes) % 256) return report(kMisuse, "the planes must be 256-byte aligned");
+  return kDone;
+}
+
+// Makes the planes that were not given, and copies of the blocks of a matrix whose rows are not aligned.
+Status prepare_sides(cudaStream_t stream, char* workspace, const Layout& layout, Side& a, Side& b, bool copy_a, bool copy_b) {
+  Plane* planes_a = a.planes ? nullptr : reinterpret_cast<Plane*>(workspace + layout.planes_a);
+  Plane* planes_b = b.planes ? nullptr : reinterpret_cast<Plane*>(workspace + layout.planes_b);
+  Input* copies_a = copy_a ? reinterpret_cast<Input*>(workspace + layout.copies_a) : nullptr;
+  Input* copies_b = copy_b ? reinterpret_cast<Input*>(workspace + layout.copies_b) : nullptr;
+  const Status status =
+      make_planes<MapA, MapB>(stream, job_of(a, planes_a, copies_a), job_of(b, planes_b, copies_b));
+  if (planes_a) a.planes = planes_a;
+  if (planes_b) b.planes = planes_b;
+  a.copies = copies_a;
+  b.copies = copies_b;
+  return status;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* SCHEME_error(void) { return last_error; }
+
+void SCHEME_close(void* handle) { delete static_cast<Handle*>(handle); }
+
+int SCHEME_open(void** handle) {
+  if (!handle) return report(kMisuse, "handle must not be null");
+  *handle = nullptr;
+  int devices = 0;
+  const cudaError_t code = cudaGetDeviceCount(&devices);
+  if (code != cudaSuccess || devices == 0)
+    return report(kMissing, "no usable CUDA device: %s", cudaGetErrorString(code));
+  Handle* opened = new (std::nothrow) Handle{};
+  if (!opened) return report(kFailed, "out of host memory");
+  // Modules load lazily, which must not happen while a graph is being captured.
+  Status status = open_machine(opened->machine);
+  if (!status) status = load_planes<MapA, MapB>();
+  if (status) {
+    SCHEME_close(opened);
+    return status;
+  }
+  *handle = opened;
+  return kDone;
+}
+
+// Enough for rows that are not aligned, too; an aligned launch or one with given planes takes less, see Layout.
+size_t SCHEME_workspace(int64_t M, int64_t N, int64_t K) {
+  return fits(M, N, K) ? Layout(M, N, K, true, true, true, true).total : 0;
+}
+
+// More than nothing, so that 0 always means sizes that cannot be launched.
+size_t SCHEME_planes_a(int64_t M, int64_t K) {
+  return fits(M, 1, K) ? bytes_of(kPlanesA, part(M, kBlocksM, kUnitM), part(K, kBlocksK, kUnitK), sizeof(Plane)) + 256 : 0;
+}
+
+size_t SCHEME_planes_b(int64_t N, int64_t K) {
+  return fits(1, N, K) ? bytes_of(kPlanesB, part(K, kBlocksK, kUnitK), part(N, kBlocksN, kUnitN), sizeof(Plane)) + 256 : 0;
+}
+
+int SCHEME_pack_a(void* handle, void* stream, int64_t M, int64_t K, const void* A, int64_t lda, void* planes,
+                  size_t planes_bytes) {
+  const Side from = side(A, lda, M, K, nullptr, part(M, kBlocksM, kUnitM), part(K, kBlocksK, kUnitK));
+  const Status status = check_pack(handle, from, planes, planes_bytes, SCHEME_planes_a(M, K));
+  return status ? status : make_planes<MapA, MapB>(static_cast<cudaStream_t>(stream), job_of(from, planes, nullptr), {});
+}
+
+int SCHEME_pack_b(void* handle, void* stream, int64_t N, int64_t K, const void* B, int64_t ldb, void* planes,
+                  size_t planes_bytes) {
+  const Side from = side(B, ldb, K, N, nullptr, part(K, kBlocksK, kUnitK), part(N, kBlocksN, kUnitN));
+  const Status status = check_pack(handle, from, planes, planes_bytes, SCHEME_planes_b(N, K));
+  return status ? status : make_planes<MapA, MapB>(static_cast<cudaStream_t>(stream), {}, job_of(from, planes, nullptr));
+}
+
+int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, double alpha, const void* A,
+                  int64_t lda, const void* B, int64_t ldb, double beta, void* C, int64_t ldc, const void* planes_a,
+                  const void* planes_b, void* workspace, size_t workspace_bytes) {
+  if (!handle) return report(kMisuse, "the handle is null: open one first");
+  if (!fits(M, N, K))
+    return report(kMisuse, "sizes must be positive and addressable, not M=%lld N=%lld K=%lld", (long long)M,
+                  (long long)N, (long long)K);
+  if (lda < K || ldb < N || ldc < N)
+    return report(kMisuse, "leading dimensions must be lda >= %lld, ldb >= %lld, ldc >= %lld (row-major)",
+                  (long long)K, (long long)N, (long long)N);
+  if (!A || !B || !C) return report(kMisuse, "A, B and C must not be null");
+  if ((reinterpret_cast<uintptr_t>(planes_a) | reinterpret_cast<uintptr_t>(planes_b)) % 256)
+    return report(kMisuse, "planes must be 256-byte aligned");
+  const bool copy_a = !row_aligned(static_cast<const Input*>(A), lda);
+  const bool copy_b = !row_aligned(static_cast<const Input*>(B), ldb);
+  const Layout layout(M, N, K, !planes_a, !planes_b, copy_a, copy_b);
+  if (!workspace || workspace_bytes < layout.total)
+    return report(kMisuse, "the workspace has %zu bytes, %zu are needed", workspace ? workspace_bytes : size_t(0),
+                  layout.total);
+  if (reinterpret_cast<uintptr_t>(workspace) % 256) return report(kMisuse, "the workspace must be 256-byte aligned");
+  const cudaStream_t queue = static_cast<cudaStream_t>(stream);
+  char* base = static_cast<char*>(workspace);
+  Side a = side(A, lda, M, K, planes_a, layout.m, layout.k), b = side(B, ldb, K, N, planes_b, layout.k, layout.n);
+  if (Status status = prepare_sides(queue, base, layout, a, b, copy_a, copy_b)) return status;
+  const Work work = {a,
+                     b,
+                     static_cast<Output*>(C),
+                     ldc,
+                     M,
+                     N,
+                     layout.m,
+                     layout.n,
+                     layout.k,
+                     static_cast<float>(alpha),
+                     static_cast<float>(beta),
+                     reinterpret_cast<float4*>(base + layout.scratch),
+                     reinterpret_cast<unsigned*>(base)};
+  return run(static_cast<const Handle*>(handle)->machine, queue, work);
+}
+
+}  // extern "C"

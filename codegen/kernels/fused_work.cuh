@@ -1,0 +1,26 @@
+// What the host hands to a fused kernel.
+#include "planes.cuh"
+
+namespace {
+
+// Where the factors of one side lie. A block is block_rows x block_columns; the matrix may end inside a block or before
+// it, and what lies beyond its end counts as zero.
+struct Side {
+  const Input* matrix;
+  int64_t ld, rows, columns;
+  const Input* copies;  // the blocks that are read as they are, one after the other without gaps; null: in the matrix
+  const Plane* planes;  // one after the other without gaps
+  int64_t block_rows, block_columns;
+};
+
+// One launch. C is M x N, its blocks are m x n, those of A are m x k and those of B k x n.
+struct Work {
+  Side a, b;
+  Output* C;
+  int64_t ldc, M, N, m, n, k;
+  float alpha, beta;
+  float4* scratch;     // kScratchPerCta bytes for each CTA
+  unsigned* counters;  // 4096 bytes, zero between launches
+};
+
+}  // namespace

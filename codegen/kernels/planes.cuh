@@ -1,0 +1,189 @@
+// Planes: one pass that reads every needed block of A and B once and writes every plane once. A thread owns the same V
+// elements of all blocks of its side, so the whole linear map runs in registers. Blocks stay packed there as they lie in
+// memory and are widened where a sum needs them: sixteen of them take 64 registers in 16-byte packs of any type.
+//
+// The text around it defines Input, Plane and Accumulator and, for each side, a struct with
+//   rows, columns           blocks of the matrix
+//   planes, extras          how many there are; extras are written only on demand and in Input's type
+//   width, scaled_width     elements of one access, without and with scaling
+//   load(get, x)            x.raw[i] = get(row, column) for each block that the planes need
+//   load_extras(get, x)     the same for the blocks that only the extras need
+//   combine(x, put)         put(slot, sum) for each plane, slots ascending
+//   combine_extras(x, put)  the same for the extras
+#include "host.cuh"
+#include "types.cuh"
+
+namespace {
+
+constexpr int kPlaneThreads = 256;
+
+// The work of one side. Slot s of planes or extras starts s * stride elements behind their pointer and has block_rows
+// rows, plane_ld elements apart. The matrix reads as zero beyond its edges; what a row has between block_columns and
+// plane_ld becomes zero. Planes and extras start on 16-byte boundaries, and so does each of their rows.
+struct PlaneJob {
+  const Input* matrix = nullptr;  // null: nothing to do on this side
+  int64_t ld = 0, rows = 0, columns = 0;
+  int64_t block_rows = 0, block_columns = 0;
+  Plane* planes = nullptr;  // null: none are wanted
+  Input* extras = nullptr;  // null: none are wanted
+  int64_t plane_ld = 0, stride = 0;
+  // With scaling, elements are first multiplied by 2 to the power of the exponent of their row or of their column, as
+  // exponents.cuh finds them; exactly one of the two is given.
+  const int* row_exponents = nullptr;
+  const int* column_exponents = nullptr;
+  bool aligned = false;  // set by make_planes: blocks can be read in whole packs
+};
+
+// 2 to a power for which that is a normal number.
+template <class T>
+__device__ __forceinline__ T power_of_two(int exponent) {
+  constexpr bool wide = sizeof(T) == 8;
+  union {
+    uint32_t word[sizeof(T) / 4];
+    T value;
+  };
+  word[0] = 0;
+  word[sizeof(T) / 4 - 1] = static_cast<uint32_t>(exponent + (wide ? 1023 : 127)) << (wide ? 20 : 23);
+  return value;
+}
+
+// What is kept of a block: its elements as they lie in memory, or widened and scaled.
+template <bool SCALED>
+struct Kept {
+  using type = Input;
+  template <int V>
+  static __device__ __forceinline__ Raw<V, Input> from(const Raw<V, Input>& raw, const PlaneJob&, int64_t, int64_t) {
+    return raw;
+  }
+};
+
+template <>
+struct Kept<true> {
+  using type = Accumulator;
+  template <int V>
+  static __device__ __forceinline__ Raw<V, Accumulator> from(const Raw<V, Input>& raw, const PlaneJob& job, int64_t row,
+                                                             int64_t column) {
+    Raw<V, Accumulator> result;
+    const Pack<V> pack = widened(raw);
+    const int of_row = job.row_exponents && row < job.rows ? job.row_exponents[row] : 0;
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      const bool own = job.column_exponents && column + i < job.columns;
+      result.element[i] = pack.v[i] * power_of_two<Accumulator>(own ? job.column_exponents[column + i] : of_row);
+    }
+    return result;
+  }
+};
+
+template <int V, class T, int COUNT>
+struct Blocks {
+  Raw<V, T> raw[COUNT];
+  __device__ __forceinline__ Pack<V> operator[](int i) const { return widened(raw[i]); }
+};
+
+// Writes sums to ascending slots, with one pointer that moves on instead of one address for each slot.
+template <int V, class T>
+struct Slots {
+  T* to;
+  int64_t stride;
+  int slot = 0;
+  __device__ __forceinline__ void operator()(int next, const Pack<V>& sum) {
+    to += (next - slot) * stride;
+    slot = next;
+    store<V>(to, sum);
+  }
+};
+
+// The V elements of every plane that begin at (row, column) of a plane. WHOLE: they exist in every block and can be read
+// and written in one access; then no load waits for another one. Else V is 1.
+template <class Map, int V, bool SCALED, bool WHOLE>
+__device__ __forceinline__ void make_pack(const PlaneJob& job, int64_t row, int64_t column) {
+  Blocks<V, typename Kept<SCALED>::type, Map::rows * Map::columns> x;
+  const auto get = [&](int i, int j) {
+    const int64_t at_row = i * job.block_rows + row, at_column = j * job.block_columns + column;
+    const Input* from = job.matrix + at_row * job.ld + at_column;
+    const bool exists = WHOLE || (at_row < job.rows && at_column < job.columns && column < job.block_columns);
+    return Kept<SCALED>::template from<V>(exists ? load_raw<V>(from) : Raw<V, Input>(), job, at_row, at_column);
+  };
+  Map::load(get, x);
+  if (job.extras) Map::load_extras(get, x);
+  const int64_t offset = row * job.plane_ld + column;
+  if (job.planes) Map::combine(x, Slots<V, Plane>{job.planes + offset, job.stride});
+  if (job.extras) Map::combine_extras(x, Slots<V, Input>{job.extras + offset, job.stride});
+}
+
+template <class Map, bool SCALED>
+__host__ __device__ constexpr int width_of() {
+  return SCALED ? Map::scaled_width : Map::width;
+}
+
+// A thread makes one pack of every plane; where the matrix is not aligned, one element.
+template <class Map, bool SCALED>
+__device__ __forceinline__ void make_side(const PlaneJob& job, uint64_t block) {
+  constexpr int V = width_of<Map, SCALED>();
+  const int width = job.aligned ? V : 1;
+  const uint64_t packs = job.plane_ld / width, total = job.block_rows * packs;
+  const uint64_t item = block * kPlaneThreads + threadIdx.x;
+  if (item >= total) return;
+  const Place at = place(item, packs, total, width);
+  const bool whole = job.aligned && at.column + V <= job.block_columns &&
+                     (Map::rows - 1) * job.block_rows + at.row < job.rows &&
+                     (Map::columns - 1) * job.block_columns + at.column + V <= job.columns;
+  if (whole) return make_pack<Map, V, SCALED, true>(job, at.row, at.column);
+#pragma unroll 1
+  for (int i = 0; i < width; ++i) make_pack<Map, 1, SCALED, false>(job, at.row, at.column + i);
+}
+
+// The first blocks_of_a thread blocks work on A, the others on B. Each side gets one thread for each pack, so both take
+// their part of the device in proportion to their bytes.
+template <class A, class B, bool SCALED>
+__global__ void __launch_bounds__(kPlaneThreads) planes_kernel(const PlaneJob a, const PlaneJob b, unsigned blocks_of_a) {
+  if (blockIdx.x < blocks_of_a)
+    make_side<A, SCALED>(a, blockIdx.x);
+  else
+    make_side<B, SCALED>(b, blockIdx.x - blocks_of_a);
+}
+
+// Completes a job and counts its thread blocks.
+template <class Map, bool SCALED>
+Status prepare(PlaneJob& job, int64_t& blocks) {
+  blocks = 0;
+  if (!job.matrix || (Map::planes == 0 && !(Map::extras && job.extras))) return kDone;
+  if (job.plane_ld < job.block_columns || !row_aligned(job.planes, job.plane_ld) ||
+      !row_aligned(job.planes, job.stride) || !row_aligned(job.extras, job.plane_ld) ||
+      !row_aligned(job.extras, job.stride))
+    return report(kMisuse, "rows of planes must start on 16-byte boundaries, not %lld elements apart in slots of %lld",
+                  (long long)job.plane_ld, (long long)job.stride);
+  job.aligned = row_aligned(job.matrix, job.ld) && row_aligned(job.matrix, job.block_columns);
+  const int width = job.aligned ? width_of<Map, SCALED>() : 1;
+  const int64_t packs = job.block_rows * (job.plane_ld / width);
+  blocks = up(packs, kPlaneThreads) / kPlaneThreads;
+  return kDone;
+}
+
+// Queues the pass over both sides; each may be absent.
+template <class A, class B, bool SCALED = false>
+Status make_planes(cudaStream_t stream, PlaneJob a, PlaneJob b) {
+  int64_t blocks_of_a, blocks_of_b;
+  Status status = prepare<A, SCALED>(a, blocks_of_a);
+  if (!status) status = prepare<B, SCALED>(b, blocks_of_b);
+  if (status) return status;
+  const int64_t blocks = blocks_of_a + blocks_of_b;
+  if (blocks > INT32_MAX)
+    return report(kMisuse, "blocks of %lld x %lld and %lld x %lld elements are too large", (long long)a.block_rows,
+                  (long long)a.block_columns, (long long)b.block_rows, (long long)b.block_columns);
+  if (blocks == 0) return kDone;
+  const auto kernel = planes_kernel<A, B, SCALED>;
+  kernel<<<static_cast<unsigned>(blocks), kPlaneThreads, 0, stream>>>(a, b, static_cast<unsigned>(blocks_of_a));
+  return checked(cudaGetLastError(), "the kernel that makes planes");
+}
+
+// Loads the kernel now: modules load lazily, which must not happen while a graph is being captured.
+template <class A, class B, bool SCALED = false>
+Status load_planes() {
+  cudaFuncAttributes attributes;
+  const void* kernel = reinterpret_cast<const void*>(planes_kernel<A, B, SCALED>);
+  return checked(cudaFuncGetAttributes(&attributes, kernel), "loading the kernels");
+}
+
+}  // namespace

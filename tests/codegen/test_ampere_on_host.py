@@ -1,0 +1,107 @@
+"""The sm_80 kernel run on the host: its text against an emulation of the warp instructions and asynchronous copies.
+
+Integers are chosen so that every step is exact; a wrong fragment, bank, barrier or wait then shows at once. The last
+test proves that: it breaks the text and expects the emulation to notice.
+"""
+
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from codegen.emit_ampere import FAMILY, PARTS
+from codegen.fused_text import fused_text, prefix, types
+from tests.codegen.fused_on_host import Opened, build, build_program
+from tests.codegen.schemes import plans
+
+PLANS = plans()
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ was not found; install it")
+
+CASES = [
+    ("trivial", "bf16", None, "fp32"),
+    ("winograd", "bf16", "fp16", None),
+    ("winograd2", "fp16", None, None),
+    ("rectangular", "bf16", None, None),
+    ("rational", "fp16", "fp16", "fp32"),
+]
+# m, k, n, gap between rows, elements off alignment, alpha, beta, planes prepared
+LAUNCHES = [
+    (1, 1, 1, 0, 0, 1, 0, False),
+    (131, 70, 259, 3, 0, -2, 1, True),
+    (40, 140, 264, 8, 1, 1, 0, False),
+    (289, 33, 48, 8, 0, 1, -1, False),
+]
+
+
+def emulated(name, kinds) -> str:
+    """The emitted text without the file of instructions that the emulation replaces."""
+    return fused_text(PLANS[name], kinds, FAMILY, "sm_80", [part for part in PARTS if part != "ampere/ptx"], "unknown")
+
+
+def opened(name, dtype, plane_dtype, c_dtype, folder, change=lambda text: text) -> Opened:
+    kinds = types(dtype, plane_dtype, c_dtype)
+    library = build(change(emulated(name, kinds)), folder)
+    return Opened(library, prefix(PLANS[name], kinds, FAMILY), dtype, kinds.output)
+
+
+def integers(m, k, n):
+    rng = np.random.default_rng([m, k, n])
+    return [rng.integers(-1, 2, shape) for shape in ((m, k), (k, n), (m, n))]
+
+
+@pytest.mark.parametrize(("name", "dtype", "plane_dtype", "c_dtype"), CASES)
+def test_launch_is_exact_on_integers(name, dtype, plane_dtype, c_dtype, tmp_path):
+    kernel = opened(name, dtype, plane_dtype, c_dtype, tmp_path)
+    for i, (m, k, n, gap, offset, alpha, beta, packed) in enumerate(LAUNCHES):
+        a, b, c = integers(m, k, n)
+        kernel.mode(backwards=i % 2 == 1, late=i % 4 < 2, multiprocessors=1 + i % 3)
+        found = kernel.multiply(a, b, c, alpha, beta, gap, offset, packed)
+        np.testing.assert_array_equal(found, alpha * (a @ b) + beta * c)
+
+
+# Each takes one thing away from the text. Whether warps run forwards, copies land late, decides what shows.
+BROKEN = {
+    "registers of b": ("b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]", "b[j / 2][j % 2 * 2 + 1], b[j / 2][j % 2 * 2]"),
+    "matrices of a": ("lane % 16, k / 8 + lane / 16))", "lane / 16 * 8 + lane % 8, k / 8 + lane / 8 % 2))"),
+    "transposition of b": ("load_transposed(b[j]", "load_matrices(b[j]"),
+    "swizzle of a": ("chunk ^ (row / 2 & 3)", "chunk"),
+    "barrier": ("    __syncthreads();\n", ""),
+    "wait": ("wait_copies<kStages - 2>", "wait_copies<kStages - 1>"),
+    "stage that is overwritten": ("loader.load(stage_after(ring, kStages - 1))", "loader.load(stage_after(ring, 0))"),
+    "slot of a pending tile": ("* kSlots + publication.slot)", "* kSlots)"),
+    "columns that exist": ("min(max(columns_a_, 0), 8) * 2", "16"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_text_is_noticed(what, tmp_path):
+    def change(text: str) -> str:
+        assert text.count(BROKEN[what][0]) == 1
+        return text.replace(*BROKEN[what])
+
+    kernel = opened("winograd", "bf16", None, None, tmp_path, change)
+    a, b, c = integers(140, 204, 140)
+    wrong = 0
+    for backwards, late in ((False, True), (True, False)):
+        kernel.mode(backwards, late, 1)
+        try:
+            wrong += bool((kernel.multiply(a, b, c) != a @ b).any())
+        except AssertionError:
+            wrong += 1
+    assert wrong
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_self_test_tells_right_from_wrong(broken, tmp_path):
+    text = emulated("winograd", types("bf16", "fp16"))
+    # The two sizes that would take an emulation too long.
+    text, count = re.subn(r"\s*{(517|1000), \d+, \d+, [^}]*},", "", text)
+    assert count == 2
+    if broken:
+        text = text.replace("b[j / 2][j % 2 * 2 + 1]);", "b[j / 2][j % 2 * 2]);")
+    done = subprocess.run([build_program(text, tmp_path)], capture_output=True, text=True)
+    assert done.returncode == int(broken), done.stdout + done.stderr
+    assert done.stdout.count("\n") == 10 and done.stdout.endswith("FAIL\n" if broken else "PASS\n")
+    assert ("WRONG" in done.stdout) == broken
