@@ -2,6 +2,7 @@ import hashlib
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -139,3 +140,12 @@ def test_a_file_where_the_folder_should_be_is_refused(cli, home):
     (home / "out").write_text("a file")
     done = cli("export", "winograd", "--dtype", "bf16", "--arch", "sm_90a", "-o", home / "out")
     assert done.code == 2 and "is a file; with --arch a folder is written" in done.err
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120"])
+def test_real_emitters_fill_a_folder(cli, home, arch):
+    done = cli("export", "winograd", "--dtype", "bf16", "--arch", arch, "--plane-dtype", "fp16", "-o", home, "--json")
+    assert done.code == 0, done.err
+    source, header = (Path(done.json[name]).read_text() for name in ("path", "header"))
+    entry = re.search(r"\w+_launch(?=\()", header)[0]
+    assert f"int {entry}(" in source and f"code={arch}" in (home / "Makefile").read_text() and done.json["id"] in source
