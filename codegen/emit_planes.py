@@ -14,7 +14,7 @@ from codegen.schedule import Schedule, Vector
 
 # 32-bit registers that the widened blocks of one thread may take, comfortably and with exponents, and at all; a thread
 # has 255.
-_COMFORTABLE, _SCALED, _LIMIT = 64, 48, 200
+_COMFORTABLE, _SCALED, _LIMIT = 100, 50, 200
 
 
 @dataclass(frozen=True)

@@ -46,10 +46,12 @@ struct Layout {
   }
 };
 
-// Blocks and tiles are counted in 32 bits; the second condition keeps every byte count far from overflow.
+// Largest size and leading dimension: the bytes of a row of a block, rounded up, are counted in 31 bits.
+constexpr int64_t kLargest = (INT64_C(1) << 30) - 1024;
+
+// The second condition keeps every byte count far from overflow.
 bool fits(int64_t M, int64_t N, int64_t K) {
-  const int64_t limit = INT64_C(1) << 30;
-  if (M < 1 || N < 1 || K < 1 || M > limit || N > limit || K > limit) return false;
+  if (M < 1 || N < 1 || K < 1 || M > kLargest || N > kLargest || K > kLargest) return false;
   return (double(M) * K + double(K) * N + double(M) * N) * kTurnCount < double(INT64_C(1) << 50);
 }
 
@@ -82,9 +84,9 @@ Status check_pack(const void* handle, const Side& from, const void* planes, size
     return report(kMisuse, "sizes must be positive and addressable, not %lld x %lld", (long long)from.rows,
                   (long long)from.columns);
   if (!from.matrix || !planes) return report(kMisuse, "the matrix and its planes must not be null");
-  if (from.ld < from.columns)
-    return report(kMisuse, "the leading dimension must be at least %lld (row-major), not %lld",
-                  (long long)from.columns, (long long)from.ld);
+  if (from.ld < from.columns || from.ld > kLargest)
+    return report(kMisuse, "the leading dimension must be at least %lld (row-major) and at most %lld, not %lld",
+                  (long long)from.columns, (long long)kLargest, (long long)from.ld);
   if (planes_bytes < needed) return report(kMisuse, "the planes have %zu bytes, %zu are needed", planes_bytes, needed);
   if (reinterpret_cast<uintptr_t>(planes) % 256) return report(kMisuse, "the planes must be 256-byte aligned");
   return kDone;
@@ -171,6 +173,8 @@ int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, d
   if (lda < K || ldb < N || ldc < N)
     return report(kMisuse, "leading dimensions must be lda >= %lld, ldb >= %lld, ldc >= %lld (row-major)",
                   (long long)K, (long long)N, (long long)N);
+  if (lda > kLargest || ldb > kLargest)
+    return report(kMisuse, "leading dimensions of A and B must be at most %lld", (long long)kLargest);
   if (!A || !B || !C) return report(kMisuse, "A, B and C must not be null");
   if ((reinterpret_cast<uintptr_t>(planes_a) | reinterpret_cast<uintptr_t>(planes_b)) % 256)
     return report(kMisuse, "planes must be 256-byte aligned");

@@ -94,16 +94,17 @@ struct Slots {
   }
 };
 
-// The V elements of every plane that begin at (row, column) of a plane. WHOLE: they exist in every block and can be read
-// and written in one access; then no load waits for another one. Else V is 1.
-template <class Map, int V, bool SCALED, bool WHOLE>
+// The V elements of every plane that begin at (row, column) of a plane. In every block they exist all or not at all, so
+// that each block takes one access, which waits for no other.
+template <class Map, int V, bool SCALED>
 __device__ __forceinline__ void make_pack(const PlaneJob& job, int64_t row, int64_t column) {
   Blocks<V, typename Kept<SCALED>::type, Map::rows * Map::columns> x;
   const auto get = [&](int i, int j) {
     const int64_t at_row = i * job.block_rows + row, at_column = j * job.block_columns + column;
-    const Input* from = job.matrix + at_row * job.ld + at_column;
-    const bool exists = WHOLE || (at_row < job.rows && at_column < job.columns && column < job.block_columns);
-    return Kept<SCALED>::template from<V>(exists ? load_raw<V>(from) : Raw<V, Input>(), job, at_row, at_column);
+    const bool exists = at_row < job.rows && at_column < job.columns && column < job.block_columns;
+    Raw<V, Input> raw = {};
+    if (exists) raw = load_raw<V>(job.matrix + at_row * job.ld + at_column);
+    return Kept<SCALED>::template from<V>(raw, job, at_row, at_column);
   };
   Map::load(get, x);
   if (job.extras) Map::load_extras(get, x);
@@ -126,12 +127,16 @@ __device__ __forceinline__ void make_side(const PlaneJob& job, uint64_t block) {
   const uint64_t item = block * kPlaneThreads + threadIdx.x;
   if (item >= total) return;
   const Place at = place(item, packs, total, width);
-  const bool whole = job.aligned && at.column + V <= job.block_columns &&
-                     (Map::rows - 1) * job.block_rows + at.row < job.rows &&
-                     (Map::columns - 1) * job.block_columns + at.column + V <= job.columns;
-  if (whole) return make_pack<Map, V, SCALED, true>(job, at.row, at.column);
+  // Only where the matrix ends inside a pack of some block, its elements are made one by one.
+  bool ends = !job.aligned;
+#pragma unroll
+  for (int j = 0; j < Map::columns; ++j) {
+    const int64_t left = job.columns - j * job.block_columns - at.column;
+    ends = ends || (left > 0 && left < V);
+  }
+  if (!ends) return make_pack<Map, V, SCALED>(job, at.row, at.column);
 #pragma unroll 1
-  for (int i = 0; i < width; ++i) make_pack<Map, 1, SCALED, false>(job, at.row, at.column + i);
+  for (int i = 0; i < width; ++i) make_pack<Map, 1, SCALED>(job, at.row, at.column + i);
 }
 
 // The first blocks_of_a thread blocks work on A, the others on B. Each side gets one thread for each pack, so both take

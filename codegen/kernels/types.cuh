@@ -74,6 +74,23 @@ struct Word<2> {
   using type = unsigned short;
 };
 
+// One store instruction: the compiler may tear a plain assignment of a wide word into four.
+template <class W>
+__device__ __forceinline__ void store_word(W* to, const W& word) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(W) == 16) {
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(word.x), "r"(word.y), "r"(word.z),
+                 "r"(word.w)
+                 : "memory");
+    return;
+  } else if constexpr (sizeof(W) == 8) {
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(word.x), "r"(word.y) : "memory");
+    return;
+  }
+#endif
+  *to = word;
+}
+
 // V neighbouring elements as they lie in memory.
 template <int V, class T>
 union Raw {
@@ -114,7 +131,7 @@ __device__ __forceinline__ void store(T* to, const Pack<V>& pack) {
 #pragma unroll
   for (int i = 0; i < V; ++i) narrow(pack.v[i], raw.element[i]);
 #pragma unroll
-  for (int i = 0; i < Raw<V, T>::words; ++i) reinterpret_cast<Unit*>(to)[i] = raw.word[i];
+  for (int i = 0; i < Raw<V, T>::words; ++i) store_word(reinterpret_cast<Unit*>(to) + i, raw.word[i]);
 }
 
 // The same at the edges of a matrix, or where rows are not aligned: only the first `valid` elements exist, the rest

@@ -23,6 +23,14 @@ W __ldcs(const W* from) {
   return *from;
 }
 
+// Lanes run one after the other, so each is its own warp's maximum and writes.
+static unsigned __reduce_max_sync(unsigned, unsigned value) { return value; }
+static unsigned max(unsigned a, unsigned b) { return a > b ? a : b; }
+static unsigned atomicMax(unsigned* to, unsigned value) {
+  const unsigned old = *to;
+  return *to = max(old, value), old;
+}
+
 typedef int cudaError_t;
 typedef void* cudaStream_t;
 enum { cudaSuccess = 0 };
@@ -33,6 +41,9 @@ static cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) { ret
 static cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
 static cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
 static cudaError_t cudaMalloc(void** memory, size_t bytes) { return *memory = calloc(bytes, 1), cudaSuccess; }
+static cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) {
+  return memset(to, value, bytes), cudaSuccess;
+}
 static cudaError_t cudaFree(void* memory) { return free(memory), cudaSuccess; }
 static cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount };

@@ -14,6 +14,7 @@ import pytest
 from codegen.emit_ampere import FAMILY, PARTS
 from codegen.fused_text import fused_text, prefix, types
 from tests.codegen.fused_on_host import Opened, build, build_program
+from tests.codegen.on_host import aligned
 from tests.codegen.schemes import plans
 
 PLANS = plans()
@@ -105,3 +106,43 @@ def test_the_self_test_tells_right_from_wrong(broken, tmp_path):
     assert done.returncode == int(broken), done.stdout + done.stderr
     assert done.stdout.count("\n") == 10 and done.stdout.endswith("FAIL\n" if broken else "PASS\n")
     assert ("WRONG" in done.stdout) == broken
+
+
+def test_wrong_arguments_are_refused_in_one_sentence(tmp_path):
+    kernel = opened("winograd", "bf16", None, None, tmp_path)
+    space = aligned(1 << 20, np.dtype(np.uint8))
+    at, nbytes = space.ctypes.data, space.nbytes
+    needed = kernel.entry("workspace")(8, 12, 10)
+
+    def launch(m=8, n=12, k=10, a=at, lda=10, ldb=12, ldc=12, planes=None, workspace=at, size=nbytes, handle=True):
+        given = kernel.handle if handle else None
+        code = kernel.entry("launch")(
+            given, None, m, n, k, 1.0, a, lda, at, ldb, 0.0, at, ldc, planes, None, workspace, size
+        )
+        assert code == 2
+        return kernel.error()
+
+    def pack(k=10, lda=10, a=at, planes=at, size=nbytes):
+        assert kernel.entry("pack_a")(kernel.handle, None, 8, k, a, lda, planes, size) == 2
+        return kernel.error()
+
+    largest = (1 << 30) - 1024
+    assert launch(handle=False) == "the handle is null: open one first"
+    assert launch(m=0) == "sizes must be positive and addressable, not M=0 N=12 K=10"
+    assert launch(k=largest + 1).startswith("sizes must be positive and addressable")
+    assert launch(lda=9) == "leading dimensions must be lda >= 10, ldb >= 12, ldc >= 12 (row-major)"
+    assert launch(ldb=largest + 1) == f"leading dimensions of A and B must be at most {largest}"
+    assert launch(a=None) == "A, B and C must not be null"
+    assert launch(planes=at + 16) == "planes must be 256-byte aligned"
+    assert launch(workspace=at + 16) == "the workspace must be 256-byte aligned"
+    assert launch(workspace=None).startswith("the workspace has 0 bytes")
+    # Neither A nor B is aligned here, so all of it is needed.
+    assert launch(lda=11, ldb=13, size=needed - 1) == f"the workspace has {needed - 1} bytes, {needed} are needed"
+    assert pack(k=0) == "sizes must be positive and addressable, not 8 x 0"
+    assert pack(lda=9).startswith("the leading dimension must be at least 10 (row-major)")
+    assert pack(planes=None) == "the matrix and its planes must not be null"
+    assert pack(planes=at + 8) == "the planes must be 256-byte aligned"
+    assert pack(size=16).startswith("the planes have 16 bytes")
+    assert kernel.entry("open")(None) == 2 and kernel.error() == "handle must not be null"
+    assert kernel.entry("workspace")(0, 1, 1) == kernel.entry("planes_a")(1, 0) == kernel.entry("planes_b")(0, 1) == 0
+    kernel.entry("close")(None)

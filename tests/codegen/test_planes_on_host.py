@@ -23,6 +23,15 @@ extern "C" int make(const PlaneJob* a, const PlaneJob* b, int scaled) {
 }
 extern "C" const char* last() { return last_error; }
 """
+EXPONENTS = """
+extern "C" int rows_of(const Input* x, int64_t ld, int64_t rows, int64_t columns, int* out) {
+  return find_exponents<false>(nullptr, x, ld, rows, columns, out);
+}
+extern "C" int columns_of(const Input* x, int64_t ld, int64_t rows, int64_t columns, int* out) {
+  return find_exponents<true>(nullptr, x, ld, rows, columns, out);
+}
+extern "C" double out_of(double value, int row, int column) { return unscaled(Accumulator(value), row, column); }
+"""
 
 
 class Job(ctypes.Structure):
@@ -39,13 +48,13 @@ class Job(ctypes.Structure):
 def text(sides: tuple[Side, Side], dtype: str, plane_dtype: str) -> str:
     storage, plane = STORAGE[dtype], STORAGE[plane_dtype]
     accumulator = STORAGE["fp64" if dtype == "fp64" else "fp32"]
-    includes, body = joined(("host", "types", "planes"), (dtype, plane_dtype))
+    includes, body = joined(("host", "types", "planes", "exponents"), (dtype, plane_dtype))
     aliases = f"using Input = {storage.name}; using Plane = {plane.name}; using Accumulator = {accumulator.name};"
     maps = [
         side_text(name, side, storage.bytes, plane.bytes, accumulator.bytes)
         for name, side in zip(("MapA", "MapB"), sides, strict=True)
     ]
-    return "\n".join([includes, "namespace {", aliases, *maps, "}", body, ENTRY])
+    return "\n".join([includes, "namespace {", aliases, *maps, "}", body, ENTRY, EXPONENTS])
 
 
 class Case:
@@ -150,6 +159,37 @@ def test_scaled_planes_are_exact(dtype, plane_dtype, tmp_path):
         assert library.make(*(ctypes.byref(case.job()) for case in cases), 1) == 0
         for case in cases:
             case.check()
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", NUMPY)
+def test_exponents_bring_every_row_and_column_to_one(dtype, tmp_path):
+    library = on_host(text(fused_sides(schedule(PLANS["winograd"])), dtype, dtype), tmp_path)
+    kind, rng = NUMPY[dtype], np.random.default_rng(0)
+    info = ml_dtypes.finfo(kind)
+    spread = 7 if dtype == "fp16" else 80
+    most = 1022 if dtype == "fp64" else 126
+    for shape, gap in itertools.product([(1, 1), (37, 45), (67, 1030)], (0, 3)):
+        values = np.exp2(rng.uniform(-spread, spread, (shape[0], 1)) + rng.uniform(-spread, spread, (1, shape[1])) / 2)
+        values = (values * rng.choice([-1, 1], shape)).astype(kind).astype(float)
+        if min(shape) > 8:
+            values[3], values[:, 4] = 0, 0
+            values[5, 6], values[7, 8] = np.nan, -np.inf
+            values[9], values[:, 10] = float(info.max), float(info.max)
+            values[11] = float(info.smallest_normal)
+        source = matrix(values, gap, kind, 0)
+        for axis, call in ((1, library.rows_of), (0, library.columns_of)):
+            found = np.full(shape[1 - axis], -77, np.int32)
+            arguments = (P(source.ctypes.data), I64(shape[1] + gap), *map(I64, shape), P(found.ctypes.data))
+            assert call(*arguments) == 0
+            peak = np.abs(values).max(axis=axis)  # NaN if one is among them
+            usual = np.isfinite(peak) & (peak > 0)
+            np.testing.assert_array_equal(found[~usual], 0)
+            # The largest numbers would need the reciprocal of a subnormal one; they end in [2, 4).
+            np.testing.assert_array_equal(found[usual], np.maximum(1 - np.frexp(peak[usual])[1], -most))
+    library.out_of.restype, library.out_of.argtypes = ctypes.c_double, [ctypes.c_double, ctypes.c_int, ctypes.c_int]
+    assert library.out_of(1.5, 3, -5) == 6 and library.out_of(3, most, -most) == 3
+    assert library.out_of(2.0**most, most, 20) == 2.0**-20 and library.out_of(2.0**-most, -most, -20) == 2.0**20
 
 
 def test_a_transposed_side_has_transposed_planes():

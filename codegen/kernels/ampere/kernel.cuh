@@ -62,8 +62,17 @@ __device__ __forceinline__ void write_pair(const Work& work, Output* to, int val
     sum.v[1] /= kDivisor;
   }
   sum = work.alpha * sum;
-  if (work.beta != 0) sum = sum + work.beta * load_edge<2>(to, valid, aligned);
-  store_edge<2>(to, sum, valid, aligned);
+  const bool two = valid > 1;
+  if (work.beta != 0) {
+    Accumulator old[2] = {0, 0};
+    widen(to[0], old[0]);
+    if (two) widen(to[1], old[1]);
+    sum.v[0] += work.beta * old[0];
+    sum.v[1] += work.beta * old[1];
+  }
+  if (two && aligned) return store<2>(to, sum);
+  narrow(sum.v[0], to[0]);
+  if (two) narrow(sum.v[1], to[1]);
 }
 
 // Writes the accumulator, times a coefficient, to its pending tile or to C. A thread meets only its own elements in
@@ -111,7 +120,7 @@ __global__ void __launch_bounds__(kThreads, kCtasPerMultiprocessor) products(con
   const int steps = static_cast<int>((work.k + kTileK - 1) / kTileK);
   Ring ring = {shared_base(), 0};
   Loader loader(work, tiles_m, tiles_n);
-#pragma unroll
+#pragma unroll 1
   for (int stage = 0; stage < kStages - 1; ++stage) loader.load(ring.base + stage * kStageBytes);
   Accumulators sums;
   for (int index = blockIdx.x; index < tiles_m * tiles_n; index += gridDim.x) {

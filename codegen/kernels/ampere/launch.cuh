@@ -18,10 +18,14 @@ Status open_machine(Machine& machine) {
   if (Status status = checked(code, "asking for the device")) return status;
   if (major < 8) return report(kMissing, "the device has compute capability %d.x, 8.0 or later is needed", major);
   cudaFuncAttributes attributes;
-  code = cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(products));
+  const void* kernel = reinterpret_cast<const void*>(products);
+  code = cudaFuncGetAttributes(&attributes, kernel);
   if (code)
     return report(kMissing, "the file was built for another architecture than this device's: %s", cudaGetErrorString(code));
-  code = cudaFuncSetAttribute(reinterpret_cast<const void*>(products), cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  // Enough shared memory for all CTAs that a multiprocessor has registers for.
+  code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  if (!code)
+    code = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
   if (!code) code = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, products, kThreads, kSharedBytes);
   if (Status status = checked(code, "loading the kernel")) return status;
   machine.ctas = each * multiprocessors < kMaxCtas ? each * multiprocessors : kMaxCtas;

@@ -21,7 +21,7 @@ struct Tile {
 
 // Tiles that run at the same time lie in a near-square, so that they share rows of A and columns of B in L2.
 __device__ __forceinline__ Tile tile_at(int index, int tiles_m, int tiles_n) {
-  constexpr int kBand = 8;
+  constexpr int kBand = 16;
   const int band = index / (kBand * tiles_n), inside = index - band * kBand * tiles_n;
   const int height = min(kBand, tiles_m - band * kBand);
   return {(band * kBand + inside % height) * kTileM, inside / height * kTileN};
