@@ -24,6 +24,14 @@ STORAGE = {
     "fp32": Storage("float", 4, 0, 24),
     "fp64": Storage("double", 8, 1, 53),
 }
+_ON_DEVICE = ("#include <cuda_bf16.h>", "#include <cuda_fp16.h>")
+_INTEGERS = (
+    "using int64_t = long long;",
+    "using uint16_t = unsigned short;",
+    "using uint32_t = unsigned int;",
+    "using uint64_t = unsigned long long;",
+    "using uintptr_t = unsigned long long;",
+)
 
 
 def joined(names: Sequence[str], dtypes: Sequence[str]) -> tuple[str, str]:
@@ -42,6 +50,17 @@ def joined(names: Sequence[str], dtypes: Sequence[str]) -> tuple[str, str]:
     unneeded = {line for dtype, line in headers.items() if dtype not in dtypes}
     needed = {line for lines in includes for line in lines} - unneeded
     return "\n".join(sorted(needed)) + "\n", "\n".join(bodies)
+
+
+def guarded(includes: str) -> str:
+    """Includes of ``joined`` for nvcc and the run-time compiler (NVRTC), which has no headers of the host.
+
+    It gets the integer types that device code uses instead; the files of fused kernels leave out host code for it.
+    """
+    lines = includes.splitlines()
+    host = [line for line in lines if line not in _ON_DEVICE]
+    both = [line for line in lines if line in _ON_DEVICE]
+    return "\n".join([*both, "#ifdef __CUDACC_RTC__", *_INTEGERS, "#else", *host, "#endif\n"])
 
 
 def _source(name: str) -> tuple[str, list[str]]:

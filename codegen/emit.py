@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 from collections.abc import Callable
-from typing import Any
+from importlib.resources import files
+from typing import Any, NamedTuple
 
 from codegen import emit_c, emit_cuda, emit_python, emit_triton
 from codegen.plan import Plan
@@ -46,3 +49,70 @@ def emit_header(plan: Plan, target: str = "cuda", *, version: str = "unknown", *
     if target == "c":
         return emit_c.header(plan, version)
     raise ValueError(f"target {target!r} has no C header; choose c or cuda")
+
+
+class Fused(NamedTuple):
+    """An emitter of fused kernels, whose C interface is that of ``kernels/fused.h``.
+
+    Attributes:
+        module: where it is; it has a function of the module's own name, and ``prefix``.
+        options: keyword arguments of both.
+    """
+
+    module: str
+    options: tuple[str, ...]
+
+    def emit(self, plan: Plan, *, version: str = "unknown", **options: str) -> str:
+        """One self-contained .cu.
+
+        Raises:
+            ValueError: an option that this emitter does not take, or a value that the option cannot have.
+        """
+        function = getattr(self._emitter(options), self.module.rpartition(".")[2])
+        return function(plan, version=version, **options)
+
+    def prefix(self, plan: Plan, **options: str) -> str:
+        """What the names of the entry points begin with."""
+        return self._emitter(options).prefix(plan, **options)
+
+    def header(self, plan: Plan, **options: str) -> str:
+        """The C header of the entry points."""
+        text = files("codegen.kernels").joinpath("fused.h").read_text(encoding="utf-8")
+        return text.replace("SCHEME", self.prefix(plan, **options))
+
+    def _emitter(self, options: dict[str, str]) -> Any:
+        for name in options:
+            if name not in self.options:
+                raise ValueError(f"the kernels of {self.module} have no {name}; they have {', '.join(self.options)}")
+        return importlib.import_module(self.module)
+
+
+HOPPER = Fused("codegen.emit_hopper", ("dtype", "plane_dtype", "c_dtype", "layout"))
+AMPERE = Fused("codegen.emit_ampere", ("dtype", "plane_dtype", "c_dtype"))
+
+
+def fused_emitter(arch: str) -> Fused:
+    """The emitter of fused kernels for a real architecture: "sm_90a" has Hopper's, all others from sm_80 on Ampere's.
+
+    Raises:
+        ValueError: there is none.
+    """
+    number = re.fullmatch(r"sm_(\d{2,3})[af]?", arch)
+    if number is None:
+        raise ValueError(f"architecture {arch!r} is not of the form sm_90 or sm_90a")
+    if int(number[1]) < 80:
+        raise ValueError(
+            f"there are no fused kernels for {arch}, only for sm_80 and later; the library-backed path runs"
+        )
+    return HOPPER if arch == "sm_90a" else AMPERE
+
+
+def fused_arch(device: str) -> str:
+    """The architecture to emit fused kernels for where a device is of architecture ``device``, as in "sm_90".
+
+    Raises:
+        ValueError: there are none for it.
+    """
+    arch = "sm_90a" if device == "sm_90" else device
+    fused_emitter(arch)
+    return arch

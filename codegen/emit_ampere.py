@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from codegen.fused_text import fused_text, types
+from codegen.fused_text import prefix as fused_prefix
 from codegen.plan import Plan
 
 FAMILY = "sm80"
@@ -42,3 +43,8 @@ def emit_ampere(
         ValueError: an unknown type.
     """
     return fused_text(plan, types(dtype, plane_dtype, c_dtype), FAMILY, "sm_80", PARTS, version)
+
+
+def prefix(plan: Plan, dtype: str = "bf16", plane_dtype: str | None = None, c_dtype: str | None = None) -> str:
+    """What the names of the entry points of ``emit_ampere`` with the same arguments begin with."""
+    return fused_prefix(plan, types(dtype, plane_dtype, c_dtype), FAMILY)

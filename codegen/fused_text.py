@@ -9,7 +9,7 @@ from importlib.resources import files
 import numpy as np
 
 from catalog.measures import growth
-from codegen.device_text import STORAGE, joined
+from codegen.device_text import STORAGE, guarded, joined
 from codegen.emit_planes import fused_sides, side_text
 from codegen.fused_tables import tables
 from codegen.plan import Plan
@@ -79,7 +79,7 @@ def fused_text(plan: Plan, kinds: Types, family: str, arch: str, parts: Sequence
     """
     found = schedule(plan, kinds.converted)
     includes, body = joined(parts, (kinds.input, kinds.plane, kinds.output))
-    text = [_banner(plan, found, kinds, arch, version), includes, _constants(found, kinds), body]
+    text = [_banner(plan, found, kinds, arch, version), guarded(includes), _constants(found, kinds), body]
     return "\n".join(text).replace("SCHEME_", prefix(plan, kinds, family) + "_")
 
 

@@ -55,10 +55,12 @@ def _checks(catalog: Path | None) -> Iterator[Check]:
         yield _package(name, f"pip install -e '.[{extra}]'", needed=False)
     yield _compiler("gcc", "--version", "install the package gcc; exported C and `bench` on a CPU need it")
     yield _compiler("nvcc", "--version", "install the CUDA toolkit and put nvcc on PATH; only CUDA builds need it")
+    yield _attempt("nvdisasm", _disassembler, "pip install nvidia-cuda-nvdisasm; only reading binaries needs it", False)
     yield _attempt("catalog", lambda: _catalog(catalog), "choose a writable folder by --catalog or $SUBCUBIC_CATALOG")
     yield _attempt("kernel cache", _cache, "set $SUBCUBIC_CACHE to a writable folder", needed=False)
     yield _attempt("runs", _runs, "set $SUBCUBIC_RUNS to a writable folder")
     yield _gpu()
+    yield _fused()
     extra = "install the cuda13 or cuda12 extra, or set $SUBCUBIC_CUBLAS to its path"
     yield _attempt("cuBLAS", _cublas, extra, needed=False)
 
@@ -131,6 +133,30 @@ def _cublas() -> str:
 
     load()
     return os.environ[VARIABLE]
+
+
+def _disassembler() -> str:
+    from codegen.sass import disassembler
+
+    return disassembler()
+
+
+def _fused() -> Check:
+    """Whether there are fused kernels for this machine's GPU, and what builds them is here."""
+    from codegen.build import MissingCompilerError, compiler
+    from codegen.emit import fused_arch
+    from evaluate.device import usable_gpu
+
+    found = usable_gpu()
+    fix = "install the CUDA toolkit and put nvcc on PATH; without fused kernels the library-backed path runs"
+    if found is None:
+        return Check("fused kernels", False, "there is no GPU that they could be for", "see the line GPU", needed=False)
+    try:
+        arch = fused_arch(found.arch)
+        compiler("nvcc")
+    except (ValueError, MissingCompilerError) as error:
+        return Check("fused kernels", False, str(error), fix, needed=False)
+    return Check("fused kernels", True, f"for {found.arch}: subcubic export --arch {arch}", "", needed=False)
 
 
 def _gpu() -> Check:

@@ -14,10 +14,20 @@ from catalog.canonical import digest
 from catalog.files import write_durably
 from catalog.scheme import Ring
 from subcubic.errors import UsageError, guarded
+from subcubic.export_folder import export_fused
 from subcubic.options import CatalogPath, Dtype, Json, ProductDtype, Reference, at_least, existing_catalog
 from subcubic.output import note, print_json
 from subcubic.reference import resolve
 from subcubic.version import version
+
+
+class Layout(StrEnum):
+    """Which dimension is contiguous in memory, of A and of B: n rows, t columns."""
+
+    NN = "nn"
+    NT = "nt"
+    TN = "tn"
+    TT = "tt"
 
 
 class Target(StrEnum):
@@ -51,6 +61,22 @@ def export(
     product_dtype: Annotated[
         ProductDtype, typer.Option(help="CUDA, 16-bit types: how block products are stored.")
     ] = ProductDtype.INPUT,
+    arch: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ARCH", help="CUDA: write a fused kernel for this architecture, e.g. sm_90a, as a folder."
+        ),
+    ] = None,
+    plane_dtype: Annotated[
+        Dtype | None, typer.Option(help="With --arch: type of the planes; fp16 keeps bf16 inputs accurate.")
+    ] = None,
+    c_dtype: Annotated[Dtype | None, typer.Option(help="With --arch: type of C, if not that of A and B.")] = None,
+    layout: Annotated[
+        Layout | None, typer.Option(help="With --arch: contiguous rows (n) or columns (t) of A, then of B.")
+    ] = None,
+    constant_b: Annotated[
+        bool, typer.Option("--constant-b", help="With --arch: the loaders also make the planes of a constant B once.")
+    ] = False,
     levels: Annotated[int, typer.Option(help="Levels of recursion, by Kronecker power.")] = 1,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File or folder to write to.")] = None,
     build: Annotated[
@@ -59,7 +85,11 @@ def export(
     catalog: CatalogPath = None,
     json_output: Json = False,
 ) -> None:
-    """Write a scheme as code: one self-contained file, with a header for CUDA and C. See also `catalog export`."""
+    """Write a scheme as code: one self-contained file, with a header for CUDA and C. See also `catalog export`.
+
+    With --arch it is one fused kernel in a folder, with loaders for PyTorch and CuPy and a Makefile; without, three
+    kernels around the products of cuBLAS, for any CUDA architecture and also for fp32 and fp64.
+    """
     from codegen.emit import emit, emit_header
     from codegen.emit_cuda import prefix
     from codegen.emit_triton import name as triton_name
@@ -80,6 +110,19 @@ def export(
         )
     if build is not None and not re.fullmatch(r"sm_\d{2,3}[af]?", build):
         raise UsageError(f"--build {build} is no architecture; write it as sm_90 or sm_90a")
+    fused = {"plane_dtype": plane_dtype, "c_dtype": c_dtype, "layout": layout}
+    chosen = {name: value.value for name, value in fused.items() if value is not None}
+    if arch is not None:
+        if to is not Target.CUDA:
+            raise UsageError("--arch needs --to cuda")
+        if build is not None or product_dtype is not ProductDtype.INPUT:
+            option = "--build" if build is not None else "--product-dtype"
+            raise UsageError(f"a fused kernel has no {option}; leave it or --arch out")
+        export_fused(found, arch, levels, {"dtype": dtype.value, **chosen}, constant_b, output, json_output)
+        return
+    if chosen or constant_b:
+        option = (*chosen, "constant_b")[0].replace("_", "-")
+        raise UsageError(f"--{option} needs a fused kernel: choose its architecture, for example --arch sm_90a")
     the_plan = plan(found.scheme, levels)
     options: dict[str, str] = {}
     if to is Target.CUDA:

@@ -20,7 +20,7 @@ MAY_IMPORT = {
 # Where each heavy library may be imported at all.
 ONLY_IN = {
     "h5py": {"catalog/hdf.py"},
-    "cupy": {"evaluate/device.py"},
+    "cupy": {"evaluate/device.py", "codegen/loaders/cupy_module.py"},
     "sympy": {"catalog/proof.py"},
     "numba": {"search/compiled.py"},
     "distributed": {"search/executors.py", "search/dask_executor.py"},
@@ -28,7 +28,7 @@ ONLY_IN = {
     "matplotlib": {"catalog/picture.py", "evaluate/plots.py"},
     "jax": set(),
     # The twin is text that the emitter completes; nothing here imports it.
-    "torch": {"codegen/kernels/twin_triton.py", "evaluate/triton_path.py"},
+    "torch": {"codegen/kernels/twin_triton.py", "codegen/loaders/torch_ext.py", "evaluate/triton_path.py"},
     "triton": {"codegen/kernels/twin_triton.py", "evaluate/triton_path.py"},
 }
 HEAVY = ("jax", "sympy", "numba", "distributed", "cupy", "matplotlib", "scipy", "torch", "triton")

@@ -90,6 +90,7 @@ __host__ __device__ __forceinline__ Accumulator unscaled(Accumulator value, int 
   return value * power_of_two<Accumulator>(half) * power_of_two<Accumulator>(exponent - half);
 }
 
+#ifndef __CUDACC_RTC__  // host code
 // Queues what finds the exponents of all rows, or of all columns, of a matrix: `exponents` has one int for each.
 template <bool BY_COLUMN>
 Status find_exponents(cudaStream_t stream, const Input* matrix, int64_t ld, int64_t rows, int64_t columns,
@@ -108,5 +109,6 @@ Status find_exponents(cudaStream_t stream, const Input* matrix, int64_t ld, int6
   exponents_of_peaks<<<static_cast<unsigned>(few), kPeakThreads, 0, stream>>>(peaks, count);
   return checked(cudaGetLastError(), "the kernels that find exponents");
 }
+#endif
 
 }  // namespace

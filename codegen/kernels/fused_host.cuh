@@ -11,6 +11,7 @@
 
 #include "fused_work.cuh"
 
+#ifndef __CUDACC_RTC__  // host code
 namespace {
 
 struct Handle {
@@ -205,3 +206,4 @@ int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, d
 }
 
 }  // extern "C"
+#endif

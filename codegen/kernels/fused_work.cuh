@@ -23,4 +23,8 @@ struct Work {
   unsigned* counters;  // 4096 bytes, zero between launches
 };
 
+#ifdef __CUDACC_RTC__  // where nothing launches it, a template has to be asked for
+template __global__ void planes_kernel<MapA, MapB, false>(const PlaneJob, const PlaneJob, unsigned);
+#endif
+
 }  // namespace

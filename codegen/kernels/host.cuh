@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 
+#ifndef __CUDACC_RTC__  // host code
 namespace {
 
 enum Status { kDone = 0, kFailed = 1, kMisuse = 2, kMissing = 4 };
@@ -32,3 +33,4 @@ bool row_aligned(const T* pointer, int64_t ld) {
 }
 
 }  // namespace
+#endif

@@ -149,6 +149,7 @@ __global__ void __launch_bounds__(kPlaneThreads) planes_kernel(const PlaneJob a,
     make_side<B, SCALED>(b, blockIdx.x - blocks_of_a);
 }
 
+#ifndef __CUDACC_RTC__  // host code
 // Completes a job and counts its thread blocks.
 template <class Map, bool SCALED>
 Status prepare(PlaneJob& job, int64_t& blocks) {
@@ -190,5 +191,6 @@ Status load_planes() {
   const void* kernel = reinterpret_cast<const void*>(planes_kernel<A, B, SCALED>);
   return checked(cudaFuncGetAttributes(&attributes, kernel), "loading the kernels");
 }
+#endif
 
 }  // namespace

@@ -1,7 +1,13 @@
+import pytest
+
+from evaluate.device import DeviceInfo
+
+
 def test_every_failing_line_ends_with_its_remedy(cli):
     done = cli("doctor", "--json")
     checks = done.json["checks"]
-    assert {"python", "package names", "gcc", "nvcc", "catalog", "GPU"} <= {check["name"] for check in checks}
+    expected = {"python", "package names", "gcc", "nvcc", "nvdisasm", "catalog", "GPU", "fused kernels"}
+    assert expected <= {check["name"] for check in checks}
     assert all(check["ok"] or check["fix"] for check in checks)
     assert done.code == 0
 
@@ -11,3 +17,25 @@ def test_a_broken_catalog_folder_is_reported(cli, home):
     done = cli("doctor")
     assert done.code == 1
     assert "FAIL  catalog" in done.out and "--catalog" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arch", "ok", "says"),
+    [
+        ("sm_90", True, "for sm_90: subcubic export --arch sm_90a"),
+        ("sm_120", True, "for sm_120: subcubic export --arch sm_120"),
+        ("sm_75", False, "there are no fused kernels for sm_75"),
+    ],
+)
+def test_fused_kernels_for_the_gpu_are_named(cli, monkeypatch, tmp_path, arch, ok, says):
+    nvcc = tmp_path / "nvcc"
+    nvcc.write_text("#!/bin/sh\n")
+    nvcc.chmod(0o755)
+    monkeypatch.setenv("NVCC", str(nvcc))
+    device = DeviceInfo("a card", arch, "1", "13.0", 1 << 20, "0")
+    monkeypatch.setattr("evaluate.device.usable_gpu", lambda: device)
+    (check,) = [check for check in cli("doctor", "--json").json["checks"] if check["name"] == "fused kernels"]
+    assert check["ok"] is ok and says in check["detail"]
+    monkeypatch.setenv("NVCC", str(tmp_path / "none"))
+    (check,) = [check for check in cli("doctor", "--json").json["checks"] if check["name"] == "fused kernels"]
+    assert not check["ok"] and check["fix"].startswith("install the CUDA toolkit")

@@ -2,9 +2,12 @@ import hashlib
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.codegen.kernel_stand import HOST
 
 
 @pytest.mark.parametrize(("target", "suffix"), [("cuda", ".cu"), ("c", ".c"), ("numpy", ".py"), ("jax", ".py")])
@@ -87,3 +90,74 @@ def test_build_writes_a_program_that_tests_itself(cli, home):
     program = next(p for p in (home / "out").iterdir() if not p.suffix)
     ran = subprocess.run([program], capture_output=True, text=True)
     assert ran.returncode in (0, 4), ran.stderr  # 4: no GPU here
+
+
+@pytest.fixture
+def fused(monkeypatch):
+    """A stand-in of the emitter for sm_90a, which the real one is tested without."""
+    monkeypatch.setattr("codegen.folder.fused_emitter", lambda arch: HOST)
+
+
+def test_a_fused_kernel_is_a_folder(cli, home, fused):
+    options = ["--dtype", "bf16", "--arch", "sm_90a", "--plane-dtype", "fp16", "--c-dtype", "fp32", "--layout", "nt"]
+    done = cli("export", "winograd", *options, "--levels", 2, "--constant-b", "-o", home / "out", "--json")
+    assert done.code == 0, done.err
+    names = {path.name for path in (home / "out").iterdir()}
+    assert {str(home / "out" / name) for name in names} == set(done.json["files"]) and len(names) == 6
+    source = (home / "out" / "x").with_name(done.json["path"].rsplit("/", 1)[1])
+    assert hashlib.sha256(source.read_bytes()).hexdigest() == done.json["sha256"]
+    assert done.json["target"] == "cuda" and done.json["arch"] == "sm_90a" and done.json["folder"] == str(home / "out")
+    assert done.json["header"] == str(source.with_suffix(".h")) and source.with_suffix(".h").exists()
+    assert "_l2_" in source.name and source.stem.endswith("_bf16_fp16_fp32_nt")
+    page = (home / "out" / "README.md").read_text()
+    assert done.json["id"] in page and done.json["sha256"] in page and "pack(b)" in page
+    assert (
+        'Kernel("' + source.stem + '", "sm_90a", "bf16", "fp32", "nt")' in (home / "out" / "torch_ext.py").read_text()
+    )
+    again = cli("export", "winograd", *options, "--levels", 2, "--constant-b", "-o", home / "out")
+    assert again.code == 0 and "run make there" in again.out and {p.name for p in (home / "out").iterdir()} == names
+
+
+def test_without_a_name_the_folder_has_the_kernels(cli, home, fused):
+    done = cli("export", "winograd", "--dtype", "bf16", "--arch", "sm_90a", "--json")
+    assert done.code == 0, done.err
+    (place,) = home.glob("subcubic_2x2x2_r7_l1_*_bf16")
+    assert (home / done.json["path"]).parent == place and "def pack" not in (place / "torch_ext.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--arch", "sm_90a"], "multiply fp16 or bf16, not fp32: add --dtype bf16"),
+        (["--arch", "sm_90a", "--dtype", "bf16", "--to", "numpy"], "--arch needs --to cuda"),
+        (["--arch", "sm_90a", "--dtype", "bf16", "--build", "sm_90"], "a fused kernel has no --build"),
+        (["--arch", "sm_90a", "--dtype", "bf16", "--product-dtype", "fp32"], "a fused kernel has no --product-dtype"),
+        (["--arch", "sm_90a", "--dtype", "bf16", "--plane-dtype", "fp32"], "--plane-dtype fp32 is no type of planes"),
+        (["--arch", "sm_90a", "--dtype", "bf16", "--c-dtype", "fp16"], "does not go with --dtype bf16; choose bf16 or"),
+        (["--arch", "sm_80", "--dtype", "bf16", "--layout", "nt"], "the fused kernels for sm_80 have no --layout"),
+        (["--arch", "sm_75", "--dtype", "fp16"], "no fused kernels for sm_75"),
+        (["--arch", "hopper", "--dtype", "fp16"], "--arch hopper: architecture 'hopper' is not of the form"),
+        (["--dtype", "bf16", "--layout", "nt"], "--layout needs a fused kernel: choose its architecture"),
+        (["--dtype", "bf16", "--plane-dtype", "fp16"], "--plane-dtype needs a fused kernel"),
+        (["--dtype", "bf16", "--c-dtype", "fp32"], "--c-dtype needs a fused kernel"),
+        (["--constant-b"], "--constant-b needs a fused kernel"),
+    ],
+)
+def test_options_that_a_path_lacks_are_refused(cli, arguments, says):
+    done = cli("export", "winograd", *arguments)
+    assert (done.code, says in " ".join(done.err.split())) == (2, True), done.err
+
+
+def test_a_file_where_the_folder_should_be_is_refused(cli, home):
+    (home / "out").write_text("a file")
+    done = cli("export", "winograd", "--dtype", "bf16", "--arch", "sm_90a", "-o", home / "out")
+    assert done.code == 2 and "is a file; with --arch a folder is written" in done.err
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120"])
+def test_real_emitters_fill_a_folder(cli, home, arch):
+    done = cli("export", "winograd", "--dtype", "bf16", "--arch", arch, "--plane-dtype", "fp16", "-o", home, "--json")
+    assert done.code == 0, done.err
+    source, header = (Path(done.json[name]).read_text() for name in ("path", "header"))
+    entry = re.search(r"\w+_launch(?=\()", header)[0]
+    assert f"int {entry}(" in source and f"code={arch}" in (home / "Makefile").read_text() and done.json["id"] in source

@@ -1,6 +1,7 @@
 // How the sm_80 kernel is loaded and queued.
 #include "kernel.cuh"
 
+#ifndef __CUDACC_RTC__  // host code
 namespace {
 
 struct Machine {
@@ -41,3 +42,4 @@ Status run(const Machine& machine, cudaStream_t stream, const Work& work) {
 }
 
 }  // namespace
+#endif

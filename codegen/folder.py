@@ -1,0 +1,127 @@
+"""An exported fused kernel as a folder: source, header, loaders for PyTorch and CuPy, Makefile, a page about it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+
+from catalog.measures import growth
+from codegen.emit import fused_emitter
+from codegen.plan import Plan
+
+_SIDES = {"n": "rows", "t": "columns"}
+_IMPORT = re.compile(r"^(?:import|from) .*\n", flags=re.M)
+_BLOCK = re.compile(r"^ *# constant-b: begin\n(.*?)^ *# constant-b: end\n", flags=re.M | re.S)
+
+
+def folder(
+    plan: Plan, arch: str, options: Mapping[str, str], constant_b: bool = False, version: str = "unknown"
+) -> dict[str, str]:
+    """The files of an exported kernel by name; the first is the .cu, the second its header.
+
+    Args:
+        plan: what to compute.
+        arch: real architecture, for example "sm_90a"; it chooses the emitter.
+        options: those of the emitter: ``dtype``, and ``plane_dtype``, ``c_dtype``, ``layout`` where they are chosen.
+        constant_b: the loaders also have ``pack``, which makes the planes of B once.
+        version: of the emitting program.
+
+    Raises:
+        ValueError: no fused kernels for the architecture, or an option that its emitter does not take.
+    """
+    emitter = fused_emitter(arch)
+    text = emitter.emit(plan, version=version, **options)
+    name = emitter.prefix(plan, **options)
+    facts = {
+        "name": name,
+        "arch": arch,
+        "dtype": options["dtype"],
+        "c_dtype": options.get("c_dtype", options["dtype"]),
+        "layout": options.get("layout", "nn"),
+    }
+    page = _page(plan, facts, options, constant_b, version, hashlib.sha256(text.encode()).hexdigest())
+    return {
+        f"{name}.cu": text,
+        f"{name}.h": emitter.header(plan, **options),
+        "torch_ext.py": _loader("torch_ext", facts, constant_b),
+        "cupy_module.py": _loader("cupy_module", facts, constant_b),
+        "Makefile": _filled(_read("Makefile"), {"NUMBER": arch.removeprefix("sm_"), "ARCH": arch, "SCHEME": name}),
+        "README.md": page,
+    }
+
+
+def _loader(module: str, facts: Mapping[str, str], constant_b: bool) -> str:
+    """A loader with the text of its binding in place of the import, so that it stands alone."""
+    text = _BLOCK.sub(r"\1" if constant_b else "", _read(f"{module}.py"))
+    if not constant_b:
+        text = text.replace(" | Packed", "")
+    text = re.sub(r"^KERNEL = .*$", f"KERNEL = Kernel({', '.join(map(_quoted, facts.values()))})", text, flags=re.M)
+    binding = _read("binding.py")
+    first, second = (_IMPORT.sub("", part.partition("\n")[2]).strip() for part in (binding, text))
+    docstring = text.partition("\n")[0]
+    return f"{docstring}\n\n{_imports(binding + text)}\n\n\n{first}\n\n\n{second}\n"
+
+
+def _imports(text: str) -> str:
+    """All imports of a text that are not of ours, each module once, in the usual order."""
+    modules = sorted(set(re.findall(r"^import (.*)$", text, flags=re.M)))
+    names: dict[str, set[str]] = {}
+    for module, wanted in re.findall(r"^from (?!codegen)(\S+) import (.*)$", text, flags=re.M):
+        names.setdefault(module, set()).update(wanted.split(", "))
+    future = names.pop("__future__")
+    foreign = [module for module in modules if module in ("cupy", "torch")]
+    lines = [f"from __future__ import {', '.join(future)}", ""]
+    lines += [f"import {module}" for module in modules if module not in foreign]
+    lines += [f"from {module} import {', '.join(sorted(wanted))}" for module, wanted in sorted(names.items())]
+    return "\n".join([*lines, "", *(f"import {module}" for module in foreign)])
+
+
+def _quoted(value: str) -> str:
+    return f'"{value}"'
+
+
+def _page(
+    plan: Plan, facts: Mapping[str, str], options: Mapping[str, str], constant_b: bool, version: str, digest: str
+) -> str:
+    name = facts["name"]
+    rows_a, rows_b = (_SIDES[letter] for letter in facts["layout"])
+    packing = (
+        f"size_t room = {name}_planes_b(N, K); /* of a constant B: made once, read by every launch */\n"
+        f"{name}_pack_b(handle, stream, N, K, B, ldb, planes, room);"
+    )
+    call = "`c = matmul(a, pack(b))`, where the result of `pack` is used again," if constant_b else "`c = matmul(a, b)`"
+    values = {
+        "IDENTIFIER": plan.digest,
+        "BASERANK": str(plan.base.rank),
+        "BASE": plan.base.format.described,
+        "BLOCKS": str(plan.format),
+        "RANK": str(plan.rank),
+        "VOLUME": str(plan.format.volume),
+        "RING": str(plan.base.ring),
+        "LEVELS": str(plan.levels),
+        "DIGEST": digest,
+        "LAYOUTS": f"the {rows_a} of A, the {rows_b} of B and the rows of C are contiguous",
+        "C_DTYPE": facts["c_dtype"],
+        "PLANES_B": "planes" if constant_b else "NULL",
+        "PLANES": options.get("plane_dtype", "as the kernel chooses, see the first lines of the source"),
+        "DTYPE": facts["dtype"],
+        "ARCH": facts["arch"],
+        "VERSION": version,
+        "PYTHON": call,
+        "GROWTH": f"{growth(plan.scheme):.4g}",
+        "SCHEME": name,
+    }
+    text = _read("README.md")
+    text = text.replace("PACKING\n", packing + "\n" if constant_b else "")
+    return _filled(text, values)
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    """A template with its capital words replaced, all at once, so that no value is taken for a word."""
+    return re.sub("|".join(sorted(values, key=len, reverse=True)), lambda word: values[word[0]], text)
+
+
+def _read(name: str) -> str:
+    return files("codegen.loaders").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,116 @@
+"""The exported kernel for PyTorch: ``matmul`` on the current stream, capturable in a CUDA graph after a first call."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from codegen.loaders.binding import Kernel, Library, Workspaces, leading, multiplied
+
+KERNEL = Kernel("SCHEME", "ARCH", "DTYPE", "C_DTYPE", "LAYOUT")
+
+_TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
+
+
+def _fresh(device: int, size: int) -> torch.Tensor:
+    """A workspace before its first launch: only its beginning has to be zero."""
+    space = torch.empty(size, dtype=torch.uint8, device=f"cuda:{device}")
+    space[:4096] = 0
+    return space
+
+
+_spaces = Workspaces(_fresh)
+
+
+@functools.cache
+def library() -> Library:
+    """The kernel's library from this file's folder, built on first use."""
+    return Library(KERNEL, Path(__file__).resolve().parent)
+
+
+# constant-b: begin
+class Packed(NamedTuple):
+    """A constant matrix and its planes; the matrix must not change as long as they are used.
+
+    Attributes:
+        matrix: [K, N] what was packed.
+        planes: uint8 device memory.
+    """
+
+    matrix: torch.Tensor
+    planes: torch.Tensor
+
+
+def pack(b: torch.Tensor) -> Packed:
+    """Make the planes of a constant B, such as weights, once.
+
+    Args:
+        b: [K, N] as ``matmul`` takes it.
+
+    Raises:
+        ValueError: another type, device or memory layout.
+        KernelError: the kernel's library cannot be built or opened, or it refuses.
+    """
+    ldb = _leading("b", b, KERNEL.dtype, KERNEL.layout[1])
+    (k, n), device = b.shape, b.get_device()
+    with torch.cuda.device(device):
+        stream, capturing = torch.cuda.current_stream().cuda_stream, torch.cuda.is_current_stream_capturing()
+        size = library().bytes_of("planes_b", n, k)
+        planes = torch.empty(max(size, 1), dtype=torch.uint8, device=b.device)
+        handle = library().handle(device, capturing)
+        library().call("pack_b", handle, stream, n, k, b.data_ptr(), ldb, planes.data_ptr(), size)
+    return Packed(b, planes)
+
+
+# constant-b: end
+def matmul(a: torch.Tensor, b: torch.Tensor | Packed, out: torch.Tensor | None = None) -> torch.Tensor:
+    """The product of two CUDA matrices; no gradient is recorded.
+
+    Args:
+        a: [M, K] of the kernel's type; which of its dimensions is contiguous follows from the kernel's layout.
+        b: [K, N] likewise.
+        out: [M, N] with contiguous rows, of the kernel's output type; default: a new one.
+
+    Raises:
+        ValueError: shapes, types, devices or memory layouts that do not fit, or a gradient is wanted.
+        KernelError: the kernel's library cannot be built or opened, or it refuses.
+    """
+    planes = None
+    # constant-b: begin
+    if isinstance(b, Packed):
+        b, planes = b
+    # constant-b: end
+    m, n, k = multiplied(a.shape, b.shape)
+    lda = _leading("a", a, KERNEL.dtype, KERNEL.layout[0])
+    ldb = _leading("b", b, KERNEL.dtype, KERNEL.layout[1])
+    if out is None:
+        out = torch.empty(m, n, dtype=_TYPES[KERNEL.c_dtype], device=a.device)
+    ldc = _leading("out", out, KERNEL.c_dtype, "n")
+    if tuple(out.shape) != (m, n):
+        raise ValueError(f"out must have the shape [{m}, {n}], not {list(out.shape)}")
+    if not a.device == b.device == out.device:
+        raise ValueError(f"a, b and out must be on one device, not {a.device}, {b.device} and {out.device}")
+    device = a.get_device()
+    with torch.cuda.device(device):
+        stream, capturing = torch.cuda.current_stream().cuda_stream, torch.cuda.is_current_stream_capturing()
+        handle, size = library().handle(device, capturing), library().bytes_of("workspace", m, n, k)
+        space = _spaces.take(device, stream, size, capturing)
+        addresses = None, None if planes is None else planes.data_ptr(), space.data_ptr(), size
+        matrices = a.data_ptr(), lda, b.data_ptr(), ldb, 0.0, out.data_ptr(), ldc
+        library().call("launch", handle, stream, m, n, k, 1.0, *matrices, *addresses)
+    return out
+
+
+def _leading(name: str, matrix: torch.Tensor, dtype: str, layout: str) -> int:
+    if not matrix.is_cuda or matrix.dtype is not _TYPES[dtype]:
+        raise ValueError(f"{name} must be {_TYPES[dtype]} on a CUDA device, not {matrix.dtype} on {matrix.device}")
+    if matrix.requires_grad and torch.is_grad_enabled():
+        raise ValueError(
+            f"{name} requires a gradient, which this kernel does not record: call it under torch.no_grad()"
+        )
+    if matrix.dim() != 2:
+        raise ValueError(f"{name} must be a matrix, not of shape {list(matrix.shape)}")
+    return leading(name, matrix.shape, matrix.stride(), layout)

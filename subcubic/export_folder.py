@@ -1,0 +1,76 @@
+"""``subcubic export --arch``: writes a fused kernel as a folder that needs nothing of ours."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from catalog.canonical import digest
+from catalog.files import write_durably
+from subcubic.errors import UsageError
+from subcubic.output import note, print_json
+from subcubic.reference import Resolved
+from subcubic.version import version
+
+
+def export_fused(
+    found: Resolved,
+    arch: str,
+    levels: int,
+    options: dict[str, str],
+    constant_b: bool,
+    output: Path | None,
+    json_output: bool,
+) -> None:
+    """Write the folder of a fused kernel and say what is in it.
+
+    Args:
+        found: the scheme.
+        arch: real architecture.
+        levels: of recursion.
+        options: of the emitter, see ``codegen.folder.folder``.
+        constant_b: whether the loaders can pack B.
+        output: the folder; default: one with the kernel's name, here.
+        json_output: one document instead of text.
+
+    Raises:
+        UsageError: an architecture, type or layout that there are no fused kernels for.
+    """
+    from codegen.emit import fused_emitter
+    from codegen.folder import folder
+    from codegen.plan import plan
+
+    try:
+        taken = fused_emitter(arch).options
+    except ValueError as error:
+        raise UsageError(f"--arch {arch}: {error}") from None
+    dtype, c_dtype = options["dtype"], options.get("c_dtype", options["dtype"])
+    if dtype not in ("fp16", "bf16"):
+        raise UsageError(f"fused kernels multiply fp16 or bf16, not {dtype}: add --dtype bf16, or leave --arch out")
+    if options.get("plane_dtype", dtype) not in ("fp16", "bf16"):
+        raise UsageError(f"--plane-dtype {options['plane_dtype']} is no type of planes; choose fp16 or bf16")
+    if c_dtype not in (dtype, "fp32"):
+        raise UsageError(f"--c-dtype {c_dtype} does not go with --dtype {dtype}; choose {dtype} or fp32")
+    for name in options:
+        if name not in taken:
+            raise UsageError(f"the fused kernels for {arch} have no --{name.replace('_', '-')}; leave it out")
+    if output is not None and output.exists() and not output.is_dir():
+        raise UsageError(f"--output {output} is a file; with --arch a folder is written")
+    if arch == "sm_90":
+        note("sm_90 gets the kernel that runs from sm_80 on; --arch sm_90a has the one made for it")
+    the_plan = plan(found.scheme, levels)
+    files = folder(the_plan, arch, options, constant_b, version())
+    source, header = list(files)[:2]
+    place = Path(source).with_suffix("") if output is None else output
+    place.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        write_durably(place / name, text.encode())
+    sha256 = hashlib.sha256(files[source].encode()).hexdigest()
+    if json_output:
+        paths = {"path": str(place / source), "header": str(place / header), "folder": str(place)}
+        facts = {"id": digest(found.scheme), "target": "cuda", "arch": arch, "sha256": sha256, "program": None}
+        print_json({**facts, **paths, "files": [str(place / name) for name in files]})
+    else:
+        print(f"{found.origin}: {the_plan.format.described}, rank {the_plan.rank}, {levels} level(s)")
+        print(f"{place / source}  sha256 {sha256}")
+        print(f"{place}: {', '.join(list(files)[1:])}; run make there")

@@ -1,0 +1,120 @@
+"""What the assembler makes of the fused kernels, read without a GPU, and that both compilers of CUDA take them."""
+
+import re
+import resource
+from pathlib import Path
+
+import pytest
+
+from catalog.known import classical
+from catalog.scheme import Format, Ring
+from catalog.store import Catalog
+from codegen import sass
+from codegen.build import build_cuda, resources
+from codegen.emit import fused_emitter
+from codegen.plan import Plan, plan
+from tests.codegen import nvrtc
+from tests.codegen.compilers import needs, needs_disassembler, needs_nvcc
+from tests.codegen.schemes import plans
+
+# At most so many bytes may a chained kernel spill, all of it outside the loop over k.
+SPILLS = 64
+# Processor seconds of one architecture to a cubin; 2 are the aim, and machines differ.
+PATIENCE = 12.0
+
+
+def starter(m: int, k: int, n: int) -> Plan:
+    """The scheme over Z of lowest rank and fewest planes in the starter catalog."""
+    shelf = Catalog(Path(__file__).parents[2] / "catalog" / "starter")
+    rows = [row for row in shelf.rows() if row.format == Format(m, k, n) and row.ring is Ring.Z]
+    return plan(shelf.get(min(rows, key=lambda row: (row.rank, row.planes_a + row.planes_b, row.id)).id).scheme)
+
+
+PLANS = {name: plans()[name] for name in ("trivial", "winograd", "winograd2", "rectangular", "rational")}
+PLANS |= {"2x3x3": starter(2, 3, 3), "3x3x3": starter(3, 3, 3), "row": plan(classical(Format(1, 2, 1)))}
+MIXED = {"dtype": "bf16", "plane_dtype": "fp16"}
+CASES = [("sm_90a", scheme, {"dtype": "bf16"}) for scheme in PLANS]
+CASES += [("sm_90a", scheme, MIXED) for scheme in ("trivial", "winograd", "3x3x3")]
+CASES += [
+    ("sm_90a", "winograd", {"dtype": "fp16", "c_dtype": "fp32", "layout": layout}) for layout in ("nt", "tn", "tt")
+]
+CASES += [("sm_80", scheme, {"dtype": "bf16"}) for scheme in ("trivial", "winograd2", "3x3x3")]
+CASES += [("sm_80", "winograd", MIXED), ("sm_120", "winograd", {"dtype": "fp16"})]
+
+needs_nvrtc = needs(nvrtc.path)
+
+
+def compiling() -> float:
+    """Processor seconds of this process's children so far, which does not depend on what else the machine does."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def named(value: object) -> str:
+    return "-".join(value.values()) if isinstance(value, dict) else str(value)
+
+
+@needs_nvcc
+@needs_disassembler
+@pytest.mark.parametrize(("arch", "scheme", "options"), CASES, ids=named)
+def test_registers_spills_and_main_loops(monkeypatch, tmp_path, arch, scheme, options):
+    monkeypatch.setenv("SUBCUBIC_CACHE", str(tmp_path))
+    text = fused_emitter(arch).emit(PLANS[scheme], **options)
+    before = compiling()
+    cubin = build_cuda(text, arch, kind="cubin")
+    seconds = compiling() - before
+    print(f"{seconds:.2f} processor seconds to compile")
+    assert seconds < PATIENCE
+    kernels, usages = sass.read(cubin), {usage.kernel: usage for usage in resources(text, arch)}
+    products = [kernel for kernel in kernels if kernel.mma]
+    assert products and {kernel.name for kernel in kernels} == set(usages)
+    for kernel in kernels:
+        usage = usages[kernel.name]
+        spilled = kernel.stack, kernel.local_stores, usage.spill_stores
+        allowed = SPILLS if kernel.mma and PLANS[scheme].rank > 1 else 0
+        assert max(spilled) <= allowed, (kernel.name, spilled)
+    for kernel in products:
+        assert set(kernel.mma) == {"HGMMA" if arch == "sm_90a" else "HMMA"}
+        assert kernel.main_loops, f"{kernel.name} has no loop over k"
+        for loop in kernel.main_loops:
+            assert (loop.local_stores, loop.local_loads) == (0, 0), (kernel.name, loop)
+            # Drains beside the products have some that only few turns meet.
+            assert loop.membar_always == 0, (kernel.name, loop)
+
+
+@needs_nvcc
+@needs_nvrtc
+@needs_disassembler
+@pytest.mark.parametrize(
+    ("arch", "scheme", "options"),
+    [("sm_90a", "trivial", {"dtype": "bf16"}), ("sm_90a", "winograd", MIXED), ("sm_80", "winograd", MIXED)],
+    ids=named,
+)
+def test_the_device_part_compiles_at_run_time_too(monkeypatch, tmp_path, arch, scheme, options):
+    monkeypatch.setenv("SUBCUBIC_CACHE", str(tmp_path))
+    text = fused_emitter(arch).emit(PLANS[scheme], **options)
+    cubin, log = nvrtc.compile_device_part(text, arch)
+    assert cubin, log
+    path = tmp_path / "kernel.cubin"
+    path.write_bytes(cubin)
+    ahead = sass.read(build_cuda(text, arch, kind="cubin"))
+    kinds = sorted((sorted(kernel.mma), len(kernel.main_loops)) for kernel in sass.read(path))
+    assert kinds == sorted((sorted(kernel.mma), len(kernel.main_loops)) for kernel in ahead)
+
+
+@pytest.mark.parametrize(("arch", "scheme", "options"), CASES, ids=named)
+def test_the_text_is_self_contained(arch, scheme, options):
+    emitter = fused_emitter(arch)
+    text, name = emitter.emit(PLANS[scheme], **options), emitter.prefix(PLANS[scheme], **options)
+    assert not re.search(r'#include "|cutlass|cute/', text) and "SCHEME" not in text
+    header = emitter.header(PLANS[scheme], **options)
+    entries = set(re.findall(rf"\b{name}_\w+(?=\()", header))
+    assert len(entries) == 9 and all(re.search(rf"\b{entry}\(", text) for entry in entries)
+
+
+def test_golden_winograd_bf16_hopper(golden):
+    golden(fused_emitter("sm_90a").emit(PLANS["winograd"], dtype="bf16"))
+
+
+def test_golden_rectangular_fp16_ampere(golden):
+    golden(fused_emitter("sm_80").emit(PLANS["rectangular"], dtype="bf16", plane_dtype="fp16", c_dtype="fp32"))
