@@ -1,17 +1,29 @@
-"""CUDA text for sm_90a: the fused kernel of ``kernels/hopper`` put together with the tables of one schedule."""
+"""CUDA text of the fused kernel for sm_90a: bulk tensor copies, wgmma, and blocks that keep in step."""
 
 from __future__ import annotations
 
-import re
-from importlib.resources import files
-
-from codegen.emit_cuda import STORAGE
-from codegen.fused_tables import sources, tables
+from codegen.device_text import STORAGE
+from codegen.fused_tables import sources
+from codegen.fused_text import Types, fused_text, types
+from codegen.fused_text import prefix as fused_prefix
 from codegen.plan import Plan
-from codegen.schedule import Operand, Schedule, schedule
+from codegen.schedule import Operand, Schedule
 
-LAYOUTS = ("nn", "nt", "tn", "tt")
-_SOURCES = ("types", "fused_work", "fused_planes", "hopper/ptx", "hopper/wgmma", "hopper/tile", "hopper/products", "hopper/run", "fused_host")
+FAMILY = "sm90a"
+PARTS = (
+    "host",
+    "types",
+    "planes",
+    "fused_work",
+    "hopper/ptx",
+    "hopper/tile",
+    "hopper/products",
+    "hopper/run",
+    "fused_host",
+    "fused_selftest",
+)
+# Columns of a tile; a kernel is made for each.
+_TILES = (128, 192, 256)
 
 
 def emit_hopper(
@@ -22,119 +34,95 @@ def emit_hopper(
     layout: str = "nn",
     version: str = "unknown",
 ) -> str:
-    """One self-contained .cu for sm_90a with the entry points of ``kernels/fused.h``."""
-    plane_dtype, c_dtype = plane_dtype or dtype, c_dtype or dtype
-    made = schedule(plan, convert=plane_dtype != dtype)
-    parts = [_constants(plan, dtype, plane_dtype, c_dtype, layout), tables(made), _factors(made, layout), _maps(made, layout)]
-    bodies = []
-    includes: set[str] = set()
-    for name in _SOURCES:
-        if name == "hopper/wgmma":
-            bodies.append(wgmma({dtype, plane_dtype}, layout))
-            continue
-        text = files("codegen.kernels").joinpath(f"{name}.cuh").read_text(encoding="utf-8")
-        includes |= set(re.findall(r"^#include <.*>$", text, flags=re.M))
-        bodies.append(re.sub(r"(^#include .*\n)+\n*", "", text, flags=re.M))
-    head = "\n".join(sorted(includes)) + "\n"
-    return "\n".join([head, "namespace {", *parts, "}", *bodies]).replace("SCHEME_", prefix(plan, dtype, plane_dtype, c_dtype, layout) + "_")
+    """One self-contained .cu: C entry points (``kernels/fused.h``), kernels and a self-test.
+
+    Args:
+        plan: what to compute; the trivial scheme gives a plain matrix product.
+        dtype: "fp16" or "bf16": the type of A and B.
+        plane_dtype: how planes are stored, "fp16" or "bf16". fp16 planes of bf16 matrices keep three more bits and
+            have the smaller range: entries beyond 65504 become infinite. Default: ``dtype``.
+        c_dtype: the type of C, ``dtype`` or "fp32". Default: ``dtype``.
+        layout: "nn", "nt", "tn" or "tt": whether A and B are stored as they are or transposed.
+        version: of the emitting program, for the first lines of the text.
+
+    Raises:
+        ValueError: an unknown type or layout.
+    """
+    kinds = types(dtype, plane_dtype, c_dtype, layout)
+    return fused_text(plan, kinds, FAMILY, "sm_90a", PARTS, version, lambda found: _tables(found, kinds))
 
 
-def prefix(plan: Plan, dtype: str = "bf16", plane_dtype: str | None = None, c_dtype: str | None = None, layout: str = "nn") -> str:
-    """What the names of the entry points begin with."""
-    parts = [plan.name, "fused", dtype]
-    if plane_dtype not in (None, dtype):
-        parts.append(f"{plane_dtype}planes")
-    if c_dtype not in (None, dtype):
-        parts.append(f"{c_dtype}out")
-    if layout != "nn":
-        parts.append(layout)
-    return "_".join(parts)
+def prefix(
+    plan: Plan,
+    dtype: str = "bf16",
+    plane_dtype: str | None = None,
+    c_dtype: str | None = None,
+    layout: str = "nn",
+) -> str:
+    """What the names of the entry points of ``emit_hopper`` with the same arguments begin with."""
+    return fused_prefix(plan, types(dtype, plane_dtype, c_dtype, layout), FAMILY)
 
 
-def _constants(plan: Plan, dtype: str, plane_dtype: str, c_dtype: str, layout: str) -> str:
-    m, k, n = plan.format
-    return f"""\
-using Input = {STORAGE[dtype].name};
-using Plane = {STORAGE[plane_dtype].name};
-using Output = {STORAGE[c_dtype].name};
-using Accumulator = float;
-using i64 = long long;
-constexpr int kBlocksM = {m}, kBlocksK = {k}, kBlocksN = {n};
-constexpr float kDivisor = {plan.divisor};
-constexpr bool kMixed = {str(plane_dtype != dtype).lower()};
-constexpr bool kTransposedA = {str(layout[0] == "t").lower()}, kTransposedB = {str(layout[1] == "t").lower()};
-"""
+def _tables(found: Schedule, kinds: Types) -> str:
+    return "\n".join(["namespace {", "", _factors(found, kinds.layout), "", _wgmma(kinds), "}  // namespace", ""])
 
 
-def _factors(made: Schedule, layout: str) -> str:
-    m, k, n = made.plan.format
-    left, right = sources(made)
-
-    def factor(operand: Operand, columns: int, transposed: bool, plain: list[Operand]) -> str:
-        if operand.plane:
-            return f"{{1, 0, {operand.index}, {operand.index}}}"
-        row, column = divmod(operand.index, columns)
-        if transposed:
-            row, column = column, row
-        return f"{{0, {column}, {row}, {plain.index(operand)}}}"
-
-    lines = ["struct Factor { short plane, column, row, index; };"]
-    for name, side, columns, transposed, plain in (
-        ("kLeft", "a", k, layout[0] == "t", left),
-        ("kRight", "b", n, layout[1] == "t", right),
+def _factors(found: Schedule, layout: str) -> str:
+    """Where the factors of each product lie, in the coordinates of their tensor maps."""
+    _, k, n = found.plan.format
+    lines = [
+        "// A plane, or a block in the grid of the matrix as it lies in memory; index: among planes, or among copies.",
+        "struct Factor { short plane, column, row, index; };",
+    ]
+    for name, side, columns, blocks, stored in zip(
+        ("kLeft", "kRight"), "ab", (k, n), sources(found), layout, strict=True
     ):
-        items = ", ".join(factor(getattr(turn, side), columns, transposed, plain) for turn in made.turns)
-        lines.append(f"__constant__ const Factor {name}[kTurnCount] = {{{items}}};")
-    return "\n".join(lines) + """
-
-"""
-
-
-def _maps(made: Schedule, layout: str) -> str:
-    m, k, n = made.plan.format
-    texts = []
-    for name, (rows, columns), side, planes, transposed, operands in (
-        ("MapA", (m, k), "A", made.planes_a, layout[0] == "t", sources(made)[0]),
-        ("MapB", (k, n), "B", made.planes_b, layout[1] == "t", sources(made)[1]),
-    ):
-        vectors = [
-            planes[o.index] if o.plane else tuple(int(i == o.index) for i in range(rows * columns)) for o in operands
-        ]
-        if transposed:
-            vectors = [tuple(v[c * columns + r] for r in range(columns) for c in range(rows)) for v in vectors]
-            rows, columns = columns, rows
-        table = ", ".join("{" + ", ".join(f"{x}" for x in v) + "}" for v in vectors)
-        texts.append(f"""\
-__device__ constexpr signed char k{name}[{len(vectors)}][{rows * columns}] = {{{table}}};
-struct {name} {{
-  static constexpr int rows = {rows}, columns = {columns}, plain = kPlain{side}, planes = kPlanes{side};
-  static __device__ __forceinline__ float coefficient(int source, int block) {{ return k{name}[source][block]; }}
-}};
-""")
-    return "\n".join(texts)
+        items = [_factor(getattr(turn, side), columns, blocks, stored == "t") for turn in found.turns]
+        rows = [", ".join(items[i : i + 8]) for i in range(0, len(items), 8)]
+        lines.append(f"__constant__ const Factor {name}[kTurnCount] = {{\n    " + ",\n    ".join(rows) + "};")
+    return "\n".join(lines)
 
 
-def wgmma(dtypes: set[str], layout: str) -> str:
-    """The tensor-core instructions of 64 rows and every width, with their many operands."""
-    lines = ["namespace {", "", "template <class Element, int N>"]
-    lines += ["__device__ __forceinline__ void wgmma(float (&d)[N], u64 a, u64 b, bool add);", ""]
-    ta, tb = int(layout[0] == "t"), int(layout[1] == "n")
-    for dtype in sorted(dtypes):
-        name, cpp = {"bf16": "bf16", "fp16": "f16"}[dtype], STORAGE[dtype].name
-        for columns in (128, 192, 256):
+def _factor(operand: Operand, columns: int, blocks: list[Operand], transposed: bool) -> str:
+    if operand.plane:
+        return f"{{1, 0, {operand.index}, {operand.index}}}"
+    row, column = divmod(operand.index, columns)
+    if transposed:
+        row, column = column, row
+    return f"{{0, {column}, {row}, {blocks.index(operand)}}}"
+
+
+def _wgmma(kinds: Types) -> str:
+    """The tensor-core instruction of 64 rows, for each width and type, with its many operands."""
+    lines = [
+        "// d (64 rows) = or += a b, where a and b are descriptors of tiles in shared memory.",
+        "template <class Element, int N>",
+        "__device__ __forceinline__ void wgmma(float (&d)[N], unsigned long long a, unsigned long long b, bool add);",
+    ]
+    transposed = f"{int(kinds.layout[0] == 't')}, {int(kinds.layout[1] == 'n')}"
+    for dtype in sorted({kinds.input, kinds.plane}):
+        name = {"bf16": "bf16", "fp16": "f16"}[dtype]
+        for columns in _TILES:
             count = columns // 2
-            registers = ", ".join(f"%{i}" for i in range(count))
-            operands = ", ".join(f'"+f"(d[{i}])' for i in range(count))
+            registers = [f"%{i}" for i in range(count)]
+            operands = [f'"+f"(d[{i}])' for i in range(count)]
             lines += [
                 "template <>",
-                f"__device__ __forceinline__ void wgmma<{cpp}, {count}>(float (&d)[{count}], u64 a, u64 b, bool add) {{",
+                f"__device__ __forceinline__ void wgmma<{STORAGE[dtype].name}, {count}>(",
+                f"    float (&d)[{count}], unsigned long long a, unsigned long long b, bool add) {{",
                 '  asm volatile("{\\n.reg .pred p;\\n"',
                 f'      "setp.ne.b32 p, %{count + 2}, 0;\\n"',
-                f'      "wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{name}.{name} {{{registers}}}, "',
-                f'      "%{count}, %{count + 1}, p, 1, 1, {ta}, {tb};\\n}}"',
-                f"      : {operands}",
+                f'      "wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{name}.{name} {{"',
+                *(f'      "{text}"' for text in _wrapped(registers)),
+                f'      "}}, %{count}, %{count + 1}, p, 1, 1, {transposed};\\n}}"',
+                "      : " + "\n        ".join(_wrapped(operands)),
                 '      : "l"(a), "l"(b), "r"(static_cast<int>(add)));',
                 "}",
-                "",
             ]
-    return "\n".join([*lines, "}  // namespace", ""])
+    return "\n".join(lines)
+
+
+def _wrapped(items: list[str]) -> list[str]:
+    """Eight items a line, with commas between all of them."""
+    lines = [", ".join(items[i : i + 8]) for i in range(0, len(items), 8)]
+    return [f"{line}, " for line in lines[:-1]] + lines[-1:]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -10,12 +10,13 @@ import numpy as np
 
 from catalog.measures import growth
 from codegen.device_text import STORAGE, guarded, joined
-from codegen.emit_planes import fused_sides, side_text
+from codegen.emit_planes import fused_sides, side_text, transposed
 from codegen.fused_tables import tables
 from codegen.plan import Plan
 from codegen.schedule import Schedule, schedule
 
 TYPES = ("fp16", "bf16")
+LAYOUTS = ("nn", "nt", "tn", "tt")
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,13 @@ class Types:
         input: of A and B, "fp16" or "bf16".
         plane: of the planes, "fp16" or "bf16".
         output: of C, ``input`` or "fp32".
+        layout: how A and B lie in memory, for each "n": as they are, or "t": transposed; both row-major.
     """
 
     input: str
     plane: str
     output: str
+    layout: str = "nn"
 
     @property
     def converted(self) -> bool:
@@ -38,11 +41,11 @@ class Types:
         return self.input != self.plane
 
 
-def types(dtype: str, plane_dtype: str | None = None, c_dtype: str | None = None) -> Types:
-    """Fill in and check the storage types of a fused kernel.
+def types(dtype: str, plane_dtype: str | None = None, c_dtype: str | None = None, layout: str = "nn") -> Types:
+    """Fill in and check the storage types and the layout of a fused kernel.
 
     Raises:
-        ValueError: a type that the kernels do not have.
+        ValueError: a type or a layout that the kernels do not have.
     """
     if dtype not in TYPES:
         raise ValueError(f"unknown dtype {dtype!r} of a fused kernel; choose one of {', '.join(TYPES)}")
@@ -50,13 +53,16 @@ def types(dtype: str, plane_dtype: str | None = None, c_dtype: str | None = None
         raise ValueError(f"planes can be stored as {' or '.join(TYPES)}, not {plane_dtype!r}")
     if c_dtype not in (None, dtype, "fp32"):
         raise ValueError(f"C can be stored as {dtype} or fp32, not {c_dtype!r}")
-    return Types(dtype, plane_dtype or dtype, c_dtype or dtype)
+    if layout not in LAYOUTS:
+        raise ValueError(f"unknown layout {layout!r} of A and B; choose one of {', '.join(LAYOUTS)}")
+    return Types(dtype, plane_dtype or dtype, c_dtype or dtype, layout)
 
 
 def prefix(plan: Plan, kinds: Types, family: str) -> str:
     """What the names of the entry points begin with, so that the files of one plan can be linked together."""
     parts = [plan.name, kinds.input, f"{kinds.plane}planes" if kinds.converted else ""]
-    return "_".join(filter(None, [*parts, "fp32c" if kinds.output != kinds.input else "", family]))
+    parts += ["fp32c" if kinds.output != kinds.input else "", kinds.layout if kinds.layout != "nn" else ""]
+    return "_".join(filter(None, [*parts, family]))
 
 
 def header(plan: Plan, kinds: Types, family: str) -> str:
@@ -66,7 +72,15 @@ def header(plan: Plan, kinds: Types, family: str) -> str:
     return text.replace("SCHEME_", name + "_").replace("SCHEME", name)
 
 
-def fused_text(plan: Plan, kinds: Types, family: str, arch: str, parts: Sequence[str], version: str) -> str:
+def fused_text(
+    plan: Plan,
+    kinds: Types,
+    family: str,
+    arch: str,
+    parts: Sequence[str],
+    version: str,
+    tables_of: Callable[[Schedule], str] | None = None,
+) -> str:
     """One self-contained .cu.
 
     Args:
@@ -76,10 +90,12 @@ def fused_text(plan: Plan, kinds: Types, family: str, arch: str, parts: Sequence
         arch: real architecture to build for, in the instructions at the top.
         parts: files of ``kernels/`` without the suffix, in order.
         version: of the emitting program.
+        tables_of: further declarations that this kind of kernel needs, from the schedule.
     """
     found = schedule(plan, kinds.converted)
     includes, body = joined(parts, (kinds.input, kinds.plane, kinds.output))
-    text = [_banner(plan, found, kinds, arch, version), guarded(includes), _constants(found, kinds), body]
+    text = [_banner(plan, found, kinds, arch, version), guarded(includes), _constants(found, kinds)]
+    text += [*([tables_of(found)] if tables_of else []), body]
     return "\n".join(text).replace("SCHEME_", prefix(plan, kinds, family) + "_")
 
 
@@ -126,6 +142,7 @@ using Accumulator = float;
 constexpr int kBlocksM = {m}, kBlocksK = {k}, kBlocksN = {n};
 constexpr float kDivisor = {plan.divisor};
 constexpr bool kConverted = {str(kinds.converted).lower()};  // planes are of another type than the matrices
+constexpr bool kTransposedA = {_flag(kinds, 0)}, kTransposedB = {_flag(kinds, 1)};  // as they lie in memory
 #ifdef SUBCUBIC_MAIN
 // Of the self-test: relative Frobenius error, and whether small integers pass through every step exactly.
 constexpr double kTolerance = {tolerance:.3e};
@@ -134,7 +151,7 @@ constexpr bool kExactIntegers = {str(_exact(found, kinds)).lower()};
 
 {tables(found)}
 
-{_maps(found)}
+{_maps(found, kinds)}
 
 }}  // namespace
 """
@@ -155,10 +172,16 @@ def _exact(found: Schedule, kinds: Types) -> bool:
     return planes and output and product * plan.rank * weight <= 1 << 24
 
 
-def _maps(found: Schedule) -> str:
+def _flag(kinds: Types, side: int) -> str:
+    return str(kinds.layout[side] == "t").lower()
+
+
+def _maps(found: Schedule, kinds: Types) -> str:
     """``MapA``, ``MapB``: what makes the planes; ``BlocksOfA``, ``BlocksOfB``: which blocks are read where they lie."""
     lines = ["// The linear maps to the planes; extras are copies of the blocks that are read where they lie."]
-    sides = fused_sides(found)
+    sides = [
+        transposed(side) if kinds.layout[i] == "t" else side for i, side in enumerate(fused_sides(found))
+    ]
     element = STORAGE["fp16"].bytes
     lines += [side_text(f"Map{name}", side, element, element) for name, side in zip("AB", sides, strict=True)]
     for name, side in zip("AB", sides, strict=True):

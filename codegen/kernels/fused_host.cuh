@@ -1,6 +1,7 @@
 // The C entry points of a fused kernel: arguments, workspace, planes. Nothing here depends on the architecture, whose
 // file comes before this one and defines
-//   kUnitM, kUnitN, kUnitK   blocks are rounded up to multiples of these many elements; kUnitN and kUnitK of 8
+//   kUnitM, kUnitN, kUnitK   blocks are rounded up to multiples of these many elements, rows in memory to one of 8
+//   kExactBlocks             blocks are read where they lie only if they tile the matrix exactly
 //   kTileM, kTileN           of C, made by one CTA at a time
 //   kMaxCtas                 a launch has no more
 //   kScratchPerCta           bytes of pending tiles
@@ -59,6 +60,24 @@ Side side(const void* matrix, int64_t ld, int64_t rows, int64_t columns, const v
           int64_t block_columns) {
   return {static_cast<const Input*>(matrix), ld,         rows,         columns, nullptr,
           static_cast<const Plane*>(planes), block_rows, block_columns};
+}
+
+// A and B as they lie in memory, which may be transposed.
+Side side_a(const void* A, int64_t lda, int64_t M, int64_t K, const void* planes) {
+  const int64_t m = part(M, kBlocksM, kUnitM), k = part(K, kBlocksK, kUnitK);
+  return kTransposedA ? side(A, lda, K, M, planes, k, m) : side(A, lda, M, K, planes, m, k);
+}
+
+Side side_b(const void* B, int64_t ldb, int64_t N, int64_t K, const void* planes) {
+  const int64_t n = part(N, kBlocksN, kUnitN), k = part(K, kBlocksK, kUnitK);
+  return kTransposedB ? side(B, ldb, N, K, planes, n, k) : side(B, ldb, K, N, planes, k, n);
+}
+
+// Whether blocks cannot be read where they lie.
+template <class Map>
+bool must_copy(const Side& from) {
+  const bool exact = from.rows == Map::rows * from.block_rows && from.columns == Map::columns * from.block_columns;
+  return !row_aligned(from.matrix, from.ld) || (kExactBlocks && !exact);
 }
 
 // The work of the pass over one side; neither planes nor copies: nothing.
@@ -151,14 +170,14 @@ size_t SCHEME_planes_b(int64_t N, int64_t K) {
 
 int SCHEME_pack_a(void* handle, void* stream, int64_t M, int64_t K, const void* A, int64_t lda, void* planes,
                   size_t planes_bytes) {
-  const Side from = side(A, lda, M, K, nullptr, part(M, kBlocksM, kUnitM), part(K, kBlocksK, kUnitK));
+  const Side from = side_a(A, lda, M, K, nullptr);
   const Status status = check_pack(handle, from, planes, planes_bytes, SCHEME_planes_a(M, K));
   return status ? status : make_planes<MapA, MapB>(static_cast<cudaStream_t>(stream), job_of(from, planes, nullptr), {});
 }
 
 int SCHEME_pack_b(void* handle, void* stream, int64_t N, int64_t K, const void* B, int64_t ldb, void* planes,
                   size_t planes_bytes) {
-  const Side from = side(B, ldb, K, N, nullptr, part(K, kBlocksK, kUnitK), part(N, kBlocksN, kUnitN));
+  const Side from = side_b(B, ldb, N, K, nullptr);
   const Status status = check_pack(handle, from, planes, planes_bytes, SCHEME_planes_b(N, K));
   return status ? status : make_planes<MapA, MapB>(static_cast<cudaStream_t>(stream), {}, job_of(from, planes, nullptr));
 }
@@ -170,16 +189,16 @@ int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, d
   if (!fits(M, N, K))
     return report(kMisuse, "sizes must be positive and addressable, not M=%lld N=%lld K=%lld", (long long)M,
                   (long long)N, (long long)K);
-  if (lda < K || ldb < N || ldc < N)
+  Side a = side_a(A, lda, M, K, planes_a), b = side_b(B, ldb, N, K, planes_b);
+  if (lda < a.columns || ldb < b.columns || ldc < N)
     return report(kMisuse, "leading dimensions must be lda >= %lld, ldb >= %lld, ldc >= %lld (row-major)",
-                  (long long)K, (long long)N, (long long)N);
+                  (long long)a.columns, (long long)b.columns, (long long)N);
   if (lda > kLargest || ldb > kLargest)
     return report(kMisuse, "leading dimensions of A and B must be at most %lld", (long long)kLargest);
   if (!A || !B || !C) return report(kMisuse, "A, B and C must not be null");
   if ((reinterpret_cast<uintptr_t>(planes_a) | reinterpret_cast<uintptr_t>(planes_b)) % 256)
     return report(kMisuse, "planes must be 256-byte aligned");
-  const bool copy_a = !row_aligned(static_cast<const Input*>(A), lda);
-  const bool copy_b = !row_aligned(static_cast<const Input*>(B), ldb);
+  const bool copy_a = must_copy<MapA>(a), copy_b = must_copy<MapB>(b);
   const Layout layout(M, N, K, !planes_a, !planes_b, copy_a, copy_b);
   if (!workspace || workspace_bytes < layout.total)
     return report(kMisuse, "the workspace has %zu bytes, %zu are needed", workspace ? workspace_bytes : size_t(0),
@@ -187,7 +206,6 @@ int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, d
   if (reinterpret_cast<uintptr_t>(workspace) % 256) return report(kMisuse, "the workspace must be 256-byte aligned");
   const cudaStream_t queue = static_cast<cudaStream_t>(stream);
   char* base = static_cast<char*>(workspace);
-  Side a = side(A, lda, M, K, planes_a, layout.m, layout.k), b = side(B, ldb, K, N, planes_b, layout.k, layout.n);
   if (Status status = prepare_sides(queue, base, layout, a, b, copy_a, copy_b)) return status;
   const Work work = {a,
                      b,

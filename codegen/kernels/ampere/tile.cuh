@@ -11,6 +11,7 @@ constexpr int kThreads = 256, kCtasPerMultiprocessor = 2, kStages = 3;
 constexpr int kBytesA = kTileM * kTileK * 2, kStageBytes = kBytesA + kTileK * kTileN * 2;
 // Only 16-byte accesses ask for something: rows of 8 elements.
 constexpr int kUnitM = 1, kUnitN = 8, kUnitK = 8;
+constexpr bool kExactBlocks = false;
 constexpr int kMaxCtas = 384;  // more than any device of these architectures runs at once
 constexpr int kFragmentsM = 4, kFragmentsN = 4;  // of 16 x 8, in a warp
 constexpr size_t kScratchPerCta = size_t(kSlots) * kTileM * kTileN * sizeof(float);

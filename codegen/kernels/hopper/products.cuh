@@ -5,10 +5,11 @@
 
 namespace {
 
+constexpr int kDirectTile = 128;  // columns where C is not stored in bulk
 constexpr int kThreads = 384, kProducerRegisters = 40, kConsumerRegisters = 232;
 constexpr int kRasterRows = 8;   // clusters of neighbouring rows that walk through the columns together
-constexpr int kPaceDepth = 256;  // see Pace
-constexpr u32 kPaceLag = 2, kPatience = 1024;
+constexpr int kPaceDepth = 128;  // see Pace
+constexpr u32 kPaceLag = 3, kPatience = 1024;
 
 // Where the clusters' tiles lie. Consecutive tiles form near-square patches, so that what runs at the same time reads
 // few different rows of A and columns of B.
@@ -265,7 +266,7 @@ __device__ __forceinline__ void consume(const Maps& maps, const Problem& p, u32 
     for (int r = 0; r < kTurnCount; ++r) {
       const Turn turn = kTurns[r];
       const int next = turn.count ? turn.first : -1;
-      if (kMixed && !turn.plain)
+      if (kConverted && !turn.plain)
         consumer.template multiply<Plane>(turn.clear, next, m, n);
       else
         consumer.template multiply<Input>(turn.clear, next, m, n);

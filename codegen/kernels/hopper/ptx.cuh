@@ -1,9 +1,9 @@
 // The instructions of Hopper that the kernel is built from, each behind a name.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "fused_work.cuh"
 
 namespace {
 
+using i64 = long long;
 using u16 = unsigned short;
 using u32 = unsigned int;
 using u64 = unsigned long long;

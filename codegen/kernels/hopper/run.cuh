@@ -4,11 +4,21 @@
 
 #include "products.cuh"
 
+#ifdef __CUDACC_RTC__  // where nothing launches them, templates have to be asked for
+namespace {
+template __global__ void products<kDirectTile, true>(const __grid_constant__ Maps, const __grid_constant__ Problem);
+#if SUBCUBIC_BULK
+template __global__ void products<192, false>(const __grid_constant__ Maps, const __grid_constant__ Problem);
+template __global__ void products<256, false>(const __grid_constant__ Maps, const __grid_constant__ Problem);
+#endif
+}  // namespace
+#else
 namespace {
 
 constexpr int kUnitM = kTransposedA ? 64 : 1, kUnitN = kTransposedB ? 8 : 64, kUnitK = 8;
 constexpr bool kExactBlocks = true;
-constexpr int kMaxCtas = 160, kDirectTile = 128;
+constexpr int kMaxCtas = 160;
+constexpr double kNarrowCost = 1.03;  // of 192 columns
 constexpr int kTileN = 64;  // of the narrowest tile, halved since a cluster has two rows of tiles even where one would do
 constexpr size_t kScratchPerCta = static_cast<size_t>(kSlots) * kTileM * 256 * 4;
 
@@ -120,22 +130,35 @@ Status open_machine(Machine& machine) {
   if (!code) code = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
   if (Status status = checked(code, "asking for the device")) return status;
   if (major != 9 || minor != 0)
-    return report(kMissing, "this kernel was built for compute capability 9.0, the device has %d.%d", major, minor);
+    return report(kMissing, "the kernel is for compute capability 9.0, the device has %d.%d", major, minor);
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY);
   machine.encode = driver ? reinterpret_cast<EncodeTiled>(dlsym(driver, "cuTensorMapEncodeTiled")) : nullptr;
   if (!machine.encode) return report(kMissing, "the driver has no cuTensorMapEncodeTiled");
   Status status = load_kernel<kDirectTile, true>();
   if constexpr (sizeof(Output) == 2) {
-    if (!status) status = load_kernel<SUBCUBIC_TILE, false>();
+    if (!status) status = load_kernel<192, false>();
+    if (!status) status = load_kernel<256, false>();
   }
   return status;
 }
 
+// How long the tiles of a width take: as many rounds as the fullest block of the grid needs. Narrower tiles move more
+// bytes for each product.
+double rounds(const Machine& machine, const Work& w, int columns, double cost) {
+  const int64_t tiles = up(w.m, 2 * kTileM) / (2 * kTileM) * (up(w.n, columns) / columns);
+  const int64_t clusters = machine.multiprocessors / 2;
+  return static_cast<double>(up(tiles, clusters) / clusters) * columns * cost;
+}
+
 Status run(const Machine& machine, cudaStream_t stream, const Work& w) {
   if constexpr (sizeof(Output) == 2) {
-    if (bulk_stores(w)) return launch<SUBCUBIC_TILE, false>(machine, stream, w);
+    if (bulk_stores(w)) {
+      if (rounds(machine, w, 192, kNarrowCost) < rounds(machine, w, 256, 1)) return launch<192, false>(machine, stream, w);
+      return launch<256, false>(machine, stream, w);
+    }
   }
   return launch<kDirectTile, true>(machine, stream, w);
 }
 
 }  // namespace
+#endif
