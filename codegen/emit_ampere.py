@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from codegen.emit_planes import fused_sides
 from codegen.fused_text import fused_text, types
 from codegen.fused_text import prefix as fused_prefix
 from codegen.plan import Plan
+from codegen.schedule import Schedule
 
 FAMILY = "sm80"
 PARTS = (
@@ -42,9 +44,24 @@ def emit_ampere(
     Raises:
         ValueError: an unknown type.
     """
-    return fused_text(plan, types(dtype, plane_dtype, c_dtype), FAMILY, "sm_80", PARTS, version)
+    return fused_text(plan, types(dtype, plane_dtype, c_dtype), FAMILY, "sm_80", PARTS, version, _blocks)
 
 
 def prefix(plan: Plan, dtype: str = "bf16", plane_dtype: str | None = None, c_dtype: str | None = None) -> str:
     """What the names of the entry points of ``emit_ampere`` with the same arguments begin with."""
     return fused_prefix(plan, types(dtype, plane_dtype, c_dtype), FAMILY)
+
+
+def _blocks(found: Schedule) -> str:
+    """``BlocksOfA``, ``BlocksOfB``: which blocks are read where they lie."""
+    lines = ["namespace {", ""]
+    for name, side in zip("AB", fused_sides(found), strict=True):
+        places = [vector.index(1) for _, vector in side.extras]
+        lines += [
+            f"__device__ constexpr short kPlacesOf{name}[] = {{{', '.join(map(str, places)) or '0'}}};",
+            f"struct BlocksOf{name} {{",
+            f"  static constexpr int count = {len(places)}, columns = {side.columns};",
+            f"  static __device__ __forceinline__ int at(int source) {{ return kPlacesOf{name}[source]; }}",
+            "};",
+        ]
+    return "\n".join([*lines, "", "}  // namespace", ""])

@@ -22,8 +22,8 @@ PARTS = (
     "fused_host",
     "fused_selftest",
 )
-# Columns of a tile; a kernel is made for each.
-_TILES = (128, 192, 256)
+# Columns of the tiles of C that are stored in bulk, and of all others.
+_BULK_TILES, _DIRECT_TILE = (192, 256), 128
 
 
 def emit_hopper(
@@ -64,7 +64,8 @@ def prefix(
 
 
 def _tables(found: Schedule, kinds: Types) -> str:
-    return "\n".join(["namespace {", "", _factors(found, kinds.layout), "", _wgmma(kinds), "}  // namespace", ""])
+    lines = ["namespace {", "", _factors(found, kinds.layout), "", _wgmma(kinds), "}  // namespace", ""]
+    return "\n".join([*(["#define SUBCUBIC_BULK  // C can be stored in bulk"] if kinds.output != "fp32" else []), *lines])
 
 
 def _factors(found: Schedule, layout: str) -> str:
@@ -100,9 +101,10 @@ def _wgmma(kinds: Types) -> str:
         "__device__ __forceinline__ void wgmma(float (&d)[N], unsigned long long a, unsigned long long b, bool add);",
     ]
     transposed = f"{int(kinds.layout[0] == 't')}, {int(kinds.layout[1] == 'n')}"
+    tiles = (_DIRECT_TILE,) if kinds.output == "fp32" else (_DIRECT_TILE, *_BULK_TILES)
     for dtype in sorted({kinds.input, kinds.plane}):
         name = {"bf16": "bf16", "fp16": "f16"}[dtype]
-        for columns in _TILES:
+        for columns in tiles:
             count = columns // 2
             registers = [f"%{i}" for i in range(count)]
             operands = [f'"+f"(d[{i}])' for i in range(count)]

@@ -100,7 +100,7 @@ def side_text(name: str, side: Side, input_bytes: int, plane_bytes: int, accumul
             *_puts(side.planes),
             "  }",
             f"  {put} combine_extras(const Blocks& x, Put put) {{",
-            *_puts(side.extras),
+            *_puts(side.extras, copies=True),
             "  }",
             "};",
         ]
@@ -152,8 +152,12 @@ def _loads(blocks: Sequence[int], columns: int) -> list[str]:
     return [f"    x.raw[{i}] = get({i // columns}, {i % columns});" for i in blocks]
 
 
-def _puts(planes: Sequence[tuple[int, Vector]]) -> list[str]:
-    return [
-        f"    put({slot}, {sum_text({i: c for i, c in enumerate(vector) if c}, lambda i: f'x[{i}]')});"
-        for slot, vector in sorted(planes)
-    ]
+def _puts(planes: Sequence[tuple[int, Vector]], copies: bool = False) -> list[str]:
+    lines = []
+    for slot, vector in sorted(planes):
+        terms = {i: c for i, c in enumerate(vector) if c}
+        if copies and list(terms.values()) == [1]:
+            lines.append(f"    put({slot}, x.raw[{next(iter(terms))}]);")
+        else:
+            lines.append(f"    put({slot}, {sum_text(terms, lambda i: f'x[{i}]')});")
+    return lines

@@ -177,20 +177,11 @@ def _flag(kinds: Types, side: int) -> str:
 
 
 def _maps(found: Schedule, kinds: Types) -> str:
-    """``MapA``, ``MapB``: what makes the planes; ``BlocksOfA``, ``BlocksOfB``: which blocks are read where they lie."""
+    """``MapA``, ``MapB``: what makes the planes."""
     lines = ["// The linear maps to the planes; extras are copies of the blocks that are read where they lie."]
     sides = [
         transposed(side) if kinds.layout[i] == "t" else side for i, side in enumerate(fused_sides(found))
     ]
     element = STORAGE["fp16"].bytes
     lines += [side_text(f"Map{name}", side, element, element) for name, side in zip("AB", sides, strict=True)]
-    for name, side in zip("AB", sides, strict=True):
-        places = [vector.index(1) for _, vector in side.extras]
-        lines += [
-            f"__device__ constexpr short kPlacesOf{name}[] = {{{', '.join(map(str, places)) or '0'}}};",
-            f"struct BlocksOf{name} {{",
-            f"  static constexpr int count = {len(places)}, columns = {side.columns};",
-            f"  static __device__ __forceinline__ int at(int source) {{ return kPlacesOf{name}[source]; }}",
-            "};",
-        ]
     return "\n".join(lines)

@@ -9,7 +9,7 @@
 //   load(get, x)            x.raw[i] = get(row, column) for each block that the planes need
 //   load_extras(get, x)     the same for the blocks that only the extras need
 //   combine(x, put)         put(slot, sum) for each plane, slots ascending
-//   combine_extras(x, put)  the same for the extras
+//   combine_extras(x, put)  the same for the extras; put(slot, x.raw[i]) copies a block without any rounding
 #include "host.cuh"
 #include "types.cuh"
 
@@ -81,7 +81,18 @@ struct Blocks {
   __device__ __forceinline__ Pack<V> operator[](int i) const { return widened(raw[i]); }
 };
 
-// Writes sums to ascending slots, with one pointer that moves on instead of one address for each slot.
+// A block that is stored as it is kept, and one that was scaled.
+template <int V, class T>
+__device__ __forceinline__ void store_block(T* to, const Raw<V, T>& block) {
+  store_raw<V>(to, block);
+}
+
+template <int V, class T, class Wide>
+__device__ __forceinline__ void store_block(T* to, const Raw<V, Wide>& block) {
+  store<V>(to, widened(block));
+}
+
+// Writes sums, or blocks alone, to ascending slots, with one pointer that moves on instead of one address for each slot.
 template <int V, class T>
 struct Slots {
   T* to;
@@ -91,6 +102,12 @@ struct Slots {
     to += (next - slot) * stride;
     slot = next;
     store<V>(to, sum);
+  }
+  template <class Kept>
+  __device__ __forceinline__ void operator()(int next, const Raw<V, Kept>& block) {
+    to += (next - slot) * stride;
+    slot = next;
+    store_block<V>(to, block);
   }
 };
 
@@ -154,7 +171,8 @@ __global__ void __launch_bounds__(kPlaneThreads) planes_kernel(const PlaneJob a,
 template <class Map, bool SCALED>
 Status prepare(PlaneJob& job, int64_t& blocks) {
   blocks = 0;
-  if (!job.matrix || (Map::planes == 0 && !(Map::extras && job.extras))) return kDone;
+  const bool wanted = (Map::planes > 0 && job.planes) || (Map::extras > 0 && job.extras);
+  if (!job.matrix || !wanted) return kDone;
   if (job.plane_ld < job.block_columns || !row_aligned(job.planes, job.plane_ld) ||
       !row_aligned(job.planes, job.stride) || !row_aligned(job.extras, job.plane_ld) ||
       !row_aligned(job.extras, job.stride))

@@ -125,13 +125,18 @@ __device__ __forceinline__ Pack<V> load(const T* from) {
 }
 
 template <int V, class T>
-__device__ __forceinline__ void store(T* to, const Pack<V>& pack) {
+__device__ __forceinline__ void store_raw(T* to, const Raw<V, T>& raw) {
   using Unit = typename Raw<V, T>::Unit;
+#pragma unroll
+  for (int i = 0; i < Raw<V, T>::words; ++i) store_word(reinterpret_cast<Unit*>(to) + i, raw.word[i]);
+}
+
+template <int V, class T>
+__device__ __forceinline__ void store(T* to, const Pack<V>& pack) {
   Raw<V, T> raw;
 #pragma unroll
   for (int i = 0; i < V; ++i) narrow(pack.v[i], raw.element[i]);
-#pragma unroll
-  for (int i = 0; i < Raw<V, T>::words; ++i) store_word(reinterpret_cast<Unit*>(to) + i, raw.word[i]);
+  store_raw<V>(to, raw);
 }
 
 // The same at the edges of a matrix, or where rows are not aligned: only the first `valid` elements exist, the rest

@@ -34,7 +34,10 @@ def test_emitted_maps_equal_the_factor_matrices(name):
     for side, factor in (("A", scheme.U), ("B", scheme.V)):
         body = text.split(f"struct Map{side} {{", 1)[1].split("\n};", 1)[0]
         sums, extras = (
-            {int(slot): _coefficients(put, "x", len(factor)) for slot, put in re.findall(r"put\((\d+), (.*)\);", part)}
+            {
+                int(slot): _coefficients(put, "x", len(factor))
+                for slot, put in re.findall(r"put\((\d+), (.*)\);", part.replace("x.raw[", "x["))
+            }
             for part in body.split("void combine_extras(")
         )
         assert sorted([*sums, *extras]) == list(range(scheme.rank))

@@ -142,7 +142,15 @@ def test_an_absent_side_is_left_alone_and_a_wrong_one_refused(tmp_path):
     case = Case(sides[1], np.float32, np.float32, (16, 32), (8, 16), 0, 0)
     assert library.make(ctypes.byref(Job()), ctypes.byref(case.job())) == 0
     case.check()
-    wrong = case.job()
+    # Only extras, as for a matrix whose planes are there but whose blocks cannot be read where they lie.
+    case = Case(sides[0], np.float32, np.float32, (15, 31), (8, 16), 3, 0)
+    only = case.job()
+    only.planes = None
+    assert library.make(ctypes.byref(only), ctypes.byref(Job())) == 0
+    assert (case.planes.view(np.uint8) == 0xFF).all()
+    found = case.extras.reshape(-1, case.rows, case.ld)
+    np.testing.assert_array_equal(found, case.expected(case.side.extras))
+    wrong = Case(sides[1], np.float32, np.float32, (16, 32), (8, 16), 0, 0).job()
     wrong.plane_ld = 18
     assert library.make(ctypes.byref(Job()), ctypes.byref(wrong)) == 2
     assert library.last() == b"rows of planes must start on 16-byte boundaries, not 18 elements apart in slots of 192"

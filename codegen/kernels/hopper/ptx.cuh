@@ -181,19 +181,21 @@ __device__ __forceinline__ void store_matrices(u32 to, float a, float b, float c
                "r"(__float_as_uint(b)), "r"(__float_as_uint(c)), "r"(__float_as_uint(d)) : "memory");
 }
 
+template <class T>
+constexpr bool kIsHalf = false;
+#ifdef __CUDA_FP16_TYPES_EXIST__
+template <>
+constexpr bool kIsHalf<__half> = true;
+#endif
+
 // Two values as one register of 16-bit numbers, the first in the lower half.
 template <class T>
-__device__ __forceinline__ float packed(float low, float high);
-template <>
-__device__ __forceinline__ float packed<__half>(float low, float high) {
+__device__ __forceinline__ float packed(float low, float high) {
   u32 both;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  return __uint_as_float(both);
-}
-template <>
-__device__ __forceinline__ float packed<__nv_bfloat16>(float low, float high) {
-  u32 both;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  if constexpr (kIsHalf<T>)
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
   return __uint_as_float(both);
 }
 

@@ -7,7 +7,7 @@
 #ifdef __CUDACC_RTC__  // where nothing launches them, templates have to be asked for
 namespace {
 template __global__ void products<kDirectTile, true>(const __grid_constant__ Maps, const __grid_constant__ Problem);
-#if SUBCUBIC_BULK
+#ifdef SUBCUBIC_BULK
 template __global__ void products<192, false>(const __grid_constant__ Maps, const __grid_constant__ Problem);
 template __global__ void products<256, false>(const __grid_constant__ Maps, const __grid_constant__ Problem);
 #endif
@@ -30,9 +30,8 @@ struct Machine {
 };
 
 template <class T>
-constexpr CUtensorMapDataType kMapType = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-template <>
-constexpr CUtensorMapDataType kMapType<__half> = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+constexpr CUtensorMapDataType kMapType =
+    kIsHalf<T> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
 
 // A map of a matrix of blocks whose elements have 2 bytes; strides are in elements, the first one is 1.
 template <class T, int RANK>

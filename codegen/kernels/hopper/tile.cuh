@@ -18,7 +18,7 @@ constexpr bool kPartialSums = kSlots > 0;
 // the ring, which are handed back a little later for it.
 template <int TILE_N>
 struct Tile {
-  static constexpr int columns = TILE_N, boxes = TILE_N / 64, sums = TILE_N / 2;
+  static constexpr int boxes = TILE_N / 64, sums = TILE_N / 2;
   static constexpr bool staged = TILE_N == 256;
   static constexpr int window = staged ? 64 : sums, pieces = window / 16;
   static constexpr int depth = 64, stages = TILE_N == 256 ? 4 : TILE_N == 192 ? 5 : 6;
