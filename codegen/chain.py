@@ -33,6 +33,7 @@ class Publication:
         slot: the pending tile that holds the block's partial sum; -1 if this is its only publication.
         first: nothing was published to this block before.
         last: the block is complete afterwards.
+        resume: the other way round: what the slot holds, times the coefficient, is added to the accumulator.
     """
 
     block: int
@@ -40,6 +41,7 @@ class Publication:
     slot: int
     first: bool
     last: bool
+    resume: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,13 @@ class Chain:
         steps: one for each product.
         slots: pending tiles that are needed at once.
         boundary: steps before the phase boundary, where the accumulator is cleared; 0 if there is none.
+        carried: the first so many slots hold something at the phase boundary.
     """
 
     steps: tuple[Step, ...]
     slots: int
     boundary: int = 0
+    carried: int = 0
 
     @property
     def publications(self) -> int:

@@ -16,6 +16,7 @@ PARTS = (
     "planes",
     "fused_work",
     "hopper/ptx",
+    "hopper/making",
     "hopper/tile",
     "hopper/products",
     "hopper/run",
@@ -32,6 +33,7 @@ def emit_hopper(
     plane_dtype: str | None = None,
     c_dtype: str | None = None,
     layout: str = "nn",
+    overlap: bool = False,
     version: str = "unknown",
 ) -> str:
     """One self-contained .cu: C entry points (``kernels/fused.h``), kernels and a self-test.
@@ -43,12 +45,14 @@ def emit_hopper(
             have the smaller range: entries beyond 65504 become infinite. Default: ``dtype``.
         c_dtype: the type of C, ``dtype`` or "fp32". Default: ``dtype``.
         layout: "nn", "nt", "tn" or "tt": whether A and B are stored as they are or transposed.
+        overlap: planes are made by the same launch, while products run that need none of them. That pays where both
+            operands change, and costs one publication more.
         version: of the emitting program, for the first lines of the text.
 
     Raises:
-        ValueError: an unknown type or layout.
+        ValueError: an unknown type or layout, or a plan without products to overlap with.
     """
-    kinds = types(dtype, plane_dtype, c_dtype, layout)
+    kinds = types(dtype, plane_dtype, c_dtype, layout, overlap)
     return fused_text(plan, kinds, FAMILY, "sm_90a", PARTS, version, lambda found: _tables(found, kinds))
 
 
@@ -58,9 +62,10 @@ def prefix(
     plane_dtype: str | None = None,
     c_dtype: str | None = None,
     layout: str = "nn",
+    overlap: bool = False,
 ) -> str:
     """What the names of the entry points of ``emit_hopper`` with the same arguments begin with."""
-    return fused_prefix(plan, types(dtype, plane_dtype, c_dtype, layout), FAMILY)
+    return fused_prefix(plan, types(dtype, plane_dtype, c_dtype, layout, overlap), FAMILY)
 
 
 def _tables(found: Schedule, kinds: Types) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from codegen.schedule import Operand, Schedule
 
 # Kinds of publications: what happens to the block's pending tile.
-PARK, ADD, FINISH, WHOLE = range(4)
+PARK, ADD, FINISH, WHOLE, RESUME = range(5)
 
 
 def sources(schedule: Schedule) -> tuple[list[Operand], list[Operand]]:
@@ -37,18 +37,20 @@ def tables(schedule: Schedule) -> str:
         )
         turns.append(f"{{{', '.join(map(str, fields))}}}")
         for p in turn.publications:
-            kind = (WHOLE if p.last else PARK) if p.first else FINISH if p.last else ADD
+            kind = RESUME if p.resume else (WHOLE if p.last else PARK) if p.first else FINISH if p.last else ADD
             publications.append(f"{{{p.block}, {p.slot}, {kind}, {p.coefficient}.f}}")
     blocks = [[str(operand.index) for operand in side if not operand.plane] for side in (left, right)]
     counts = [f"kPlainA = {len(blocks[0])}", f"kPlanesA = {len(schedule.planes_a)}"]
     counts += [f"kPlainB = {len(blocks[1])}", f"kPlanesB = {len(schedule.planes_b)}"]
     counts += [f"kTurnCount = {len(turns)}", f"kPublicationCount = {len(publications)}", f"kSlots = {schedule.slots}"]
+    counts += [f"kBoundary = {schedule.boundary}", f"kCarried = {schedule.carried}"]
     return "\n".join(
         [
             "// a, b: sources, first the blocks that are read where they lie, then the planes.",
             "struct Turn { short a, b; bool clear, plain; short first, count; };",
-            "// kPark: the first of several writes to a block; kAdd; kFinish: the last one; kWhole: the only one.",
-            "enum Kind { kPark, kAdd, kFinish, kWhole };",
+            "// kPark: the first of several writes to a block; kAdd; kFinish: the last one; kWhole: the only one;",
+            "// kResume: what the slot holds is added to the accumulator.",
+            "enum Kind { kPark, kAdd, kFinish, kWhole, kResume };",
             "struct Publication { short block, slot, kind; float coefficient; };",
             f"constexpr int {', '.join(counts)};",
             _array("[[maybe_unused]] constexpr int", "kBlocksOfA", blocks[0], "kPlainA"),

@@ -28,12 +28,14 @@ class Types:
         plane: of the planes, "fp16" or "bf16".
         output: of C, ``input`` or "fp32".
         layout: how A and B lie in memory, for each "n": as they are, or "t": transposed; both row-major.
+        overlap: whether products that need no planes come first, while the planes are made.
     """
 
     input: str
     plane: str
     output: str
     layout: str = "nn"
+    overlap: bool = False
 
     @property
     def converted(self) -> bool:
@@ -41,7 +43,13 @@ class Types:
         return self.input != self.plane
 
 
-def types(dtype: str, plane_dtype: str | None = None, c_dtype: str | None = None, layout: str = "nn") -> Types:
+def types(
+    dtype: str,
+    plane_dtype: str | None = None,
+    c_dtype: str | None = None,
+    layout: str = "nn",
+    overlap: bool = False,
+) -> Types:
     """Fill in and check the storage types and the layout of a fused kernel.
 
     Raises:
@@ -55,13 +63,13 @@ def types(dtype: str, plane_dtype: str | None = None, c_dtype: str | None = None
         raise ValueError(f"C can be stored as {dtype} or fp32, not {c_dtype!r}")
     if layout not in LAYOUTS:
         raise ValueError(f"unknown layout {layout!r} of A and B; choose one of {', '.join(LAYOUTS)}")
-    return Types(dtype, plane_dtype or dtype, c_dtype or dtype, layout)
+    return Types(dtype, plane_dtype or dtype, c_dtype or dtype, layout, bool(overlap))
 
 
 def prefix(plan: Plan, kinds: Types, family: str) -> str:
     """What the names of the entry points begin with, so that the files of one plan can be linked together."""
     parts = [plan.name, kinds.input, f"{kinds.plane}planes" if kinds.converted else ""]
-    parts += ["fp32c" if kinds.output != kinds.input else "", kinds.layout if kinds.layout != "nn" else ""]
+    parts += ["overlapped" if kinds.overlap else "", "fp32c" if kinds.output != kinds.input else "", kinds.layout if kinds.layout != "nn" else ""]
     return "_".join(filter(None, [*parts, family]))
 
 
@@ -92,7 +100,7 @@ def fused_text(
         version: of the emitting program.
         tables_of: further declarations that this kind of kernel needs, from the schedule.
     """
-    found = schedule(plan, kinds.converted)
+    found = schedule(plan, kinds.converted, kinds.overlap)
     includes, body = joined(parts, (kinds.input, kinds.plane, kinds.output))
     text = [_banner(plan, found, kinds, arch, version), guarded(includes), _constants(found, kinds)]
     text += [*([tables_of(found)] if tables_of else []), body]

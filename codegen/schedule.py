@@ -12,6 +12,7 @@ from functools import reduce
 import numpy as np
 
 from codegen.chain import Chain, Publication, Seed, chain, kron_seed
+from codegen.overlap import overlapped
 from codegen.plan import Plan
 
 Vector = tuple[int, ...]
@@ -62,6 +63,8 @@ class Schedule:
         planes_b: the same for B.
         turns: one for each product.
         slots: pending tiles needed at once.
+        boundary: turns of the first phase, which needs nothing prepared; 0 if there is only one phase.
+        carried: the first so many slots hold something between the phases.
     """
 
     plan: Plan
@@ -69,6 +72,8 @@ class Schedule:
     planes_b: tuple[Vector, ...]
     turns: tuple[Turn, ...]
     slots: int
+    boundary: int = 0
+    carried: int = 0
 
     @property
     def publications(self) -> int:
@@ -76,12 +81,16 @@ class Schedule:
         return sum(len(turn.publications) for turn in self.turns)
 
 
-def schedule(plan: Plan, convert: bool = False) -> Schedule:
+def schedule(plan: Plan, convert: bool = False, overlap: bool = False) -> Schedule:
     """Order the products of a plan and find the operands of each.
 
     Args:
         plan: what to compute.
         convert: planes are of another type than the matrices, so that a block that meets a plane is a plane too.
+        overlap: products that need no planes come first, while planes are made for the others.
+
+    Raises:
+        ValueError: the plan has no products to overlap with, see ``codegen.overlap``.
     """
     U, V, W = (np.array(factor) for factor in plan.scheme.factors)
     single = [_singles(U), _singles(V)]
@@ -91,6 +100,8 @@ def schedule(plan: Plan, convert: bool = False) -> Schedule:
         factor *= signs
         W = W * signs
     plain = frozenset(np.flatnonzero(single[0] & single[1]).tolist())
+    if overlap:
+        return _turns(plan, overlapped(W, sorted(plain), plain), U, V, single, convert)
     seeds = _seeds(plan)
     # Where every plane of a product serves others too, negating the product takes another plane, which may cost more
     # than the publications that it saves.
@@ -111,7 +122,7 @@ def _turns(
         planes = [not s or (convert and not all(both)) for s in both]
         left, right = _signed(u, v, step.sign, planes, a, b)
         turns.append(Turn(left, right, step.clear, step.publications))
-    return Schedule(plan, tuple(a.found), tuple(b.found), tuple(turns), found.slots)
+    return Schedule(plan, tuple(a.found), tuple(b.found), tuple(turns), found.slots, found.boundary, found.carried)
 
 
 def _seeds(plan: Plan) -> list[Seed]:

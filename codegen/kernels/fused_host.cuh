@@ -2,9 +2,7 @@
 // file comes before this one and defines
 //   kUnitM, kUnitN, kUnitK   blocks are rounded up to multiples of these many elements, rows in memory to one of 8
 //   kExactBlocks             blocks are read where they lie only if they tile the matrix exactly
-//   kTileM, kTileN           of C, made by one CTA at a time
-//   kMaxCtas                 a launch has no more
-//   kScratchPerCta           bytes of pending tiles
+//   scratch_bytes(m, n)      bytes of pending tiles for blocks of C of that size
 //   Machine                  what open_machine finds out about the current device and run needs to know
 //   Status open_machine(Machine&)                                  loads the kernel; kMissing: not for this device
 //   Status run(const Machine&, cudaStream_t, const Work&)          queues the products
@@ -28,8 +26,6 @@ size_t bytes_of(int sources, int64_t rows, int64_t columns, size_t element) {
   return up(static_cast<int64_t>(element) * sources * rows * columns, 256);
 }
 
-int64_t tiles_of(int64_t m, int64_t n) { return up(m, kTileM) / kTileM * (up(n, kTileN) / kTileN); }
-
 // Block sizes and the parts of a workspace, of which some may not be needed.
 struct Layout {
   int64_t m, n, k;
@@ -37,9 +33,8 @@ struct Layout {
 
   Layout(int64_t M, int64_t N, int64_t K, bool make_a, bool make_b, bool copy_a, bool copy_b)
       : m(part(M, kBlocksM, kUnitM)), n(part(N, kBlocksN, kUnitN)), k(part(K, kBlocksK, kUnitK)) {
-    const int64_t tiles = tiles_of(m, n);
     scratch = kCounterBytes;
-    planes_a = scratch + up(kScratchPerCta * (tiles < kMaxCtas ? tiles : kMaxCtas), 256);
+    planes_a = scratch + up(scratch_bytes(m, n), 256);
     planes_b = planes_a + (make_a ? bytes_of(kPlanesA, m, k, sizeof(Plane)) : 0);
     copies_a = planes_b + (make_b ? bytes_of(kPlanesB, k, n, sizeof(Plane)) : 0);
     copies_b = copies_a + (copy_a ? bytes_of(kPlainA, m, k, sizeof(Input)) : 0);
@@ -111,14 +106,22 @@ Status check_pack(const void* handle, const Side& from, const void* planes, size
   return kDone;
 }
 
-// Makes the planes that were not given, and copies of the blocks of a matrix whose rows are not aligned.
-Status prepare_sides(cudaStream_t stream, char* workspace, const Layout& layout, Side& a, Side& b, bool copy_a, bool copy_b) {
+// Makes the planes that were not given, and copies of the blocks of a matrix whose rows are not aligned. A kernel of two
+// phases makes planes itself, if they are all that is missing.
+Status prepare_sides(cudaStream_t stream, char* workspace, const Layout& layout, bool copy_a, bool copy_b, Work& work) {
+  Side &a = work.a, &b = work.b;
   Plane* planes_a = a.planes ? nullptr : reinterpret_cast<Plane*>(workspace + layout.planes_a);
   Plane* planes_b = b.planes ? nullptr : reinterpret_cast<Plane*>(workspace + layout.planes_b);
   Input* copies_a = copy_a ? reinterpret_cast<Input*>(workspace + layout.copies_a) : nullptr;
   Input* copies_b = copy_b ? reinterpret_cast<Input*>(workspace + layout.copies_b) : nullptr;
-  const Status status =
-      make_planes<MapA, MapB>(stream, job_of(a, planes_a, copies_a), job_of(b, planes_b, copies_b));
+  const PlaneJob job_a = job_of(a, planes_a, copies_a), job_b = job_of(b, planes_b, copies_b);
+  Status status = kDone;
+  if (kBoundary > 0 && !copy_a && !copy_b) {
+    work.make_a = job_a;
+    work.make_b = job_b;
+  } else {
+    status = make_planes<MapA, MapB>(stream, job_a, job_b);
+  }
   if (planes_a) a.planes = planes_a;
   if (planes_b) b.planes = planes_b;
   a.copies = copies_a;
@@ -206,20 +209,22 @@ int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, d
   if (reinterpret_cast<uintptr_t>(workspace) % 256) return report(kMisuse, "the workspace must be 256-byte aligned");
   const cudaStream_t queue = static_cast<cudaStream_t>(stream);
   char* base = static_cast<char*>(workspace);
-  if (Status status = prepare_sides(queue, base, layout, a, b, copy_a, copy_b)) return status;
-  const Work work = {a,
-                     b,
-                     static_cast<Output*>(C),
-                     ldc,
-                     M,
-                     N,
-                     layout.m,
-                     layout.n,
-                     layout.k,
-                     static_cast<float>(alpha),
-                     static_cast<float>(beta),
-                     reinterpret_cast<float4*>(base + layout.scratch),
-                     reinterpret_cast<unsigned*>(base)};
+  Work work = {a,
+               b,
+               static_cast<Output*>(C),
+               ldc,
+               M,
+               N,
+               layout.m,
+               layout.n,
+               layout.k,
+               static_cast<float>(alpha),
+               static_cast<float>(beta),
+               {},
+               {},
+               reinterpret_cast<float4*>(base + layout.scratch),
+               reinterpret_cast<unsigned*>(base)};
+  if (Status status = prepare_sides(queue, base, layout, copy_a, copy_b, work)) return status;
   return run(static_cast<const Handle*>(handle)->machine, queue, work);
 }
 

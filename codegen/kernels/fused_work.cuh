@@ -19,7 +19,8 @@ struct Work {
   Output* C;
   int64_t ldc, M, N, m, n, k;
   float alpha, beta;
-  float4* scratch;     // kScratchPerCta bytes for each CTA
+  PlaneJob make_a, make_b;  // planes that the kernel makes itself; no matrix: none
+  float4* scratch;     // scratch_bytes(m, n)
   unsigned* counters;  // 4096 bytes, zero between launches
 };
 

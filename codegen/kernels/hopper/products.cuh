@@ -1,40 +1,22 @@
 // The kernel: every block of a persistent grid takes tiles, and for each runs through all products in chain order.
 // Warpgroup 0 has one thread that keeps the copy engine busy; warpgroups 1 and 2 multiply, 64 rows each. Two blocks
 // form a cluster over neighbouring rows and share what they read of B.
+#include "making.cuh"
 #include "tile.cuh"
 
 namespace {
 
 constexpr int kDirectTile = 128;  // columns where C is not stored in bulk
 constexpr int kThreads = 384, kProducerRegisters = 40, kConsumerRegisters = 232;
-constexpr int kRasterRows = 8;   // clusters of neighbouring rows that walk through the columns together
 constexpr int kPaceDepth = 128;  // see Pace
 constexpr u32 kPaceLag = 3, kPatience = 1024;
-
-// Where the clusters' tiles lie. Consecutive tiles form near-square patches, so that what runs at the same time reads
-// few different rows of A and columns of B.
-struct Raster {
-  int rows, columns;
-
-  template <int TILE_N>
-  static __device__ __forceinline__ Raster of(const Problem& p) {
-    return {(p.M + 2 * kTileM - 1) / (2 * kTileM), (p.N + TILE_N - 1) / TILE_N};
-  }
-  __device__ __forceinline__ int count() const { return rows * columns; }
-  __device__ __forceinline__ void place(int tile, int& row, int& column) const {
-    const int patch = tile / (kRasterRows * columns), first = patch * kRasterRows;
-    const int height = min(rows - first, kRasterRows), rest = tile - patch * kRasterRows * columns;
-    row = first + rest % height;
-    column = rest / height;
-  }
-};
 
 // Keeps blocks in step, so that those which read the same rows or columns find them in L2: a block that is more than
 // kPaceLag pieces of work ahead of the average waits. It is a hint and nothing depends on it: a block that has waited
 // for kPatience polls goes on and never waits again in this launch. So a launch ends however few of its blocks run at
 // the same time, and no block ever waits for another without bound.
 struct Pace {
-  u32* header;  // [0] pieces of all blocks, [1] blocks that are done; both zero between launches
+  u32* header;  // [0] pieces of all blocks, [1] blocks that are done
   u32 pieces;
   bool patient;
 
@@ -52,13 +34,19 @@ struct Pace {
     patient = false;
   }
 
+  // Counts as if so many pieces had been done.
+  __device__ __forceinline__ void skip(u32 count) {
+    atomicAdd(header, count);
+    pieces += count;
+  }
+
   // A block with fewer tiles than others counts as if it had gone on; the last one leaves zeros.
   __device__ __forceinline__ void finish(u32 most) {
-    if (most > pieces) atomicAdd(header, most - pieces);
+    if (most > pieces) skip(most - pieces);
     __threadfence();
     if (atomicAdd(header + 1, 1) == gridDim.x - 1) {
-      header[0] = 0;
-      header[1] = 0;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) header[i] = 0;
     }
   }
 };
@@ -81,46 +69,60 @@ struct Ring {
   }
 };
 
+// Turns of a phase; with one phase all are in the second one.
+__device__ __forceinline__ int first_turn(int phase) { return phase ? kBoundary : 0; }
+__device__ __forceinline__ int end_of_turns(int phase) { return phase ? kTurnCount : kBoundary; }
+constexpr int kFirstPhase = kBoundary > 0 ? 0 : 1;
+
 template <int TILE_N>
 __device__ __forceinline__ void produce(const Maps& maps, const Problem& p, u32 shared) {
   using T = Tile<TILE_N>;
-  const Raster raster = Raster::of<TILE_N>(p);
-  const int cluster = blockIdx.x / 2, clusters = gridDim.x / 2, steps = T::steps(p.K);
-  const int rank = cluster_rank();
+  const Raster<TILE_N> raster(p);
+  const int cluster = blockIdx.x / 2, clusters = gridDim.x / 2, steps = T::steps(p.K), tiles = raster.count();
+  const int rank = cluster_rank(), pieces = (steps * T::depth + kPaceDepth - 1) / kPaceDepth;
+  const int most = (tiles + clusters - 1) / clusters, own = (tiles - cluster + clusters - 1) / clusters;
+  // A cluster that makes planes while the others begin with products has a tile less. It comes to the second phase when
+  // they are through with their first tile there, and keeps in step from then on.
+  const bool late = p.workers > 0 && cluster >= p.workers;
   Ring<T> ring(shared);
   Pace pace(p.header);
-  for (int tile = cluster; tile < raster.count(); tile += clusters) {
-    int row, column;
-    raster.place(tile, row, column);
-    const int m = (row * 2 + rank) * kTileM, n = column * TILE_N;
+  if (late) pace.skip(pieces * (most * kBoundary + (most - own) * (kTurnCount - kBoundary)));
 #pragma unroll 1
-    for (int r = 0; r < kTurnCount; ++r) {
-      const Factor a = kLeft[r], b = kRight[r];
-      const TensorMap* map_a = a.plane ? &maps.planes_a : &maps.a;
-      const TensorMap* map_b = b.plane ? &maps.planes_b : &maps.b;
-      const int za = p.copied_a ? 0 : a.column, wa = p.copied_a ? a.index : a.row;
-      const int zb = p.copied_b ? 0 : b.column, wb = p.copied_b ? b.index : b.row;
+  for (int phase = kFirstPhase; phase < 2; ++phase) {
+    if (kBoundary > 0 && phase == 1) wait_for_planes(p);
+    for (int tile = cluster; tile < tiles; tile += clusters) {
+      int m, n;
+      raster.place(tile, m, n);
+      m += rank * kTileM;
 #pragma unroll 1
-      for (int k = 0; k < steps; ++k) {
-        if (k % (kPaceDepth / T::depth) == 0) pace.step();
-        barrier_wait(ring.empty(ring.stage()), ring.parity() ^ 1);
-        const u32 full = ring.full(), to_a = shared + ring.stage() * T::stage_bytes, to_b = to_a + T::bytes_a;
-        barrier_expect(full, T::stage_bytes);
-        if (kTransposedA)
-          load_5d(to_a, map_a, 0, k * T::depth, m / 64, za, wa, full);
-        else
-          load_4d(to_a, map_a, k * T::depth, m, za, wa, full);
-        // Each block of the cluster fetches one half for both.
-        if (kTransposedB)
-          load_4d_both(to_b + rank * (T::bytes_b / 2), map_b, k * T::depth, n + rank * (TILE_N / 2), zb, wb, full);
-        else
-          load_5d_both(to_b + rank * (T::bytes_b / 2), map_b, 0, k * T::depth + rank * (T::depth / 2), n / 64, zb, wb, full);
-        ring.advance();
+      for (int r = first_turn(phase); r < end_of_turns(phase); ++r) {
+        const Factor a = kLeft[r], b = kRight[r];
+        const TensorMap* map_a = a.plane ? &maps.planes_a : &maps.a;
+        const TensorMap* map_b = b.plane ? &maps.planes_b : &maps.b;
+        const int za = p.copied_a ? 0 : a.column, wa = p.copied_a ? a.index : a.row;
+        const int zb = p.copied_b ? 0 : b.column, wb = p.copied_b ? b.index : b.row;
+#pragma unroll 1
+        for (int k = 0; k < steps; ++k) {
+          if (k % (kPaceDepth / T::depth) == 0 && !(late && phase == 0)) pace.step();
+          barrier_wait(ring.empty(ring.stage()), ring.parity() ^ 1);
+          const u32 full = ring.full(), to_a = shared + ring.stage() * T::stage_bytes, to_b = to_a + T::bytes_a;
+          barrier_expect(full, T::stage_bytes);
+          if (kTransposedA)
+            load_5d(to_a, map_a, 0, k * T::depth, m / 64, za, wa, full);
+          else
+            load_4d(to_a, map_a, k * T::depth, m, za, wa, full);
+          // Each block of the cluster fetches one half for both.
+          const u32 half_b = to_b + rank * (T::bytes_b / 2);
+          if (kTransposedB)
+            load_4d_both(half_b, map_b, k * T::depth, n + rank * (TILE_N / 2), zb, wb, full);
+          else
+            load_5d_both(half_b, map_b, 0, k * T::depth + rank * (T::depth / 2), n / 64, zb, wb, full);
+          ring.advance();
+        }
       }
     }
   }
-  const int most = (raster.count() + clusters - 1) / clusters;
-  pace.finish(most * kTurnCount * ((steps * T::depth + kPaceDepth - 1) / kPaceDepth));
+  pace.finish(most * kTurnCount * pieces);
 }
 
 // One consumer warpgroup: its sums, its place in the ring, what it still has to publish.
@@ -135,8 +137,9 @@ struct Consumer {
   int group;
   bool holding;    // the stages of the last two steps are not handed back yet
 
-  __device__ __forceinline__ Consumer(const Maps& maps, const Problem& p, u32 shared, int group, int thread)
-      : ring(shared), publisher(&maps.c, p, shared, group, thread), group(group), holding(false) {
+  __device__ __forceinline__ Consumer(const Maps& maps, const Problem& p, Ring<T> ring, u32 phases, int group, int thread)
+      : ring(ring), publisher(&maps.c, p, ring.shared, phases, group, thread), group(group), holding(false) {
+    const u32 shared = ring.shared;
     const u32 a = shared + group * (T::bytes_a / kGroups), b = shared + T::bytes_a;
     base_a = kTransposedA ? by_columns(a, 0) : by_rows(a);
     base_b = kTransposedB ? by_rows(b) : by_columns(b, T::depth / 2 * 128);
@@ -166,7 +169,8 @@ struct Consumer {
   // All steps of one product but for handing back the last two stages. `clear`: it does not add to what the
   // accumulators hold. `next`: number of what is going to be published after it, or -1.
   template <class Element>
-  __device__ __forceinline__ void multiply(bool clear, int next, int m, int n) {
+  __device__ __forceinline__ void multiply(bool clear, int next, int tile) {
+    bool expected = next < 0;
     barrier_wait(ring.full(), ring.parity());
     step<Element>(ring.stage(), !clear);
     if (T::staged && holding) hand_back<1>();
@@ -179,10 +183,12 @@ struct Consumer {
         hand_back<0>();
         holding = false;
       }
-      if (publisher.idle(next))
-        publisher.expect(next);
-      else
+      if (publisher.leaving == 0 && !expected) {
+        publisher.expect(next, tile);
+        expected = true;
+      } else {
         publisher.meanwhile(left);
+      }
       wgmma_wait<1>();
       if (left > 1) release(ring.before(1));
       ring.advance();
@@ -195,8 +201,6 @@ struct Consumer {
     // From here on the accumulators are ordinary registers, which the compiler cannot know.
 #pragma unroll
     for (int i = 0; i < T::sums; ++i) asm volatile("" : "+f"(sums[i])::"memory");
-    publisher.m = m;  // not sooner: what has just left may have been of the tile before
-    publisher.n = n;
   }
 
   // Half of the columns in the last but one stage.
@@ -205,7 +209,7 @@ struct Consumer {
   }
 
   // After a product: the last publication leaves during the next product.
-  __device__ __forceinline__ void publish(int first, int count) {
+  __device__ __forceinline__ void publish(int first, int count, int tile) {
     if constexpr (!T::staged) {
       release(ring.before(2));
       release(ring.before(1));
@@ -218,7 +222,7 @@ struct Consumer {
     for (int i = 0; i < count; ++i) {
       if (i > 0) {
         publisher.settle();
-        publisher.expect(first + i);
+        publisher.expect(first + i, tile);
         while (publisher.coming()) publisher.receive();
         if (T::staged && publisher.adds()) {
           consumers_sync();
@@ -239,6 +243,16 @@ struct Consumer {
     }
   }
 
+  // Everything leaves.
+  __device__ __forceinline__ void finish() {
+    publisher.settle();
+    if (!T::staged || !holding) return;
+    if (publisher.thread == 0) stores_read<0>();
+    group_sync(group);
+    release(ring.before(2));
+    release(ring.before(1));
+  }
+
   // After the first step of the next product the stage of the last but one step, after the second one that of the last
   // step: once the part of the sums that was put there has been stored and PENDING groups of stores are not through.
   template <int PENDING>
@@ -252,28 +266,34 @@ struct Consumer {
 
 template <int TILE_N, bool DIRECT>
 __device__ __forceinline__ void consume(const Maps& maps, const Problem& p, u32 shared) {
-  const Raster raster = Raster::of<TILE_N>(p);
-  const int cluster = blockIdx.x / 2, clusters = gridDim.x / 2;
+  const int cluster = blockIdx.x / 2, clusters = gridDim.x / 2, tiles = Raster<TILE_N>(p).count();
   // The same in a whole warp, which the compiler only believes after a shuffle.
   const int group = __shfl_sync(~0u, threadIdx.x / 128, 0) - 1;
-  const int rank = cluster_rank();
-  Consumer<TILE_N, DIRECT> consumer(maps, p, shared, group, threadIdx.x % 128);
-  for (int tile = cluster; tile < raster.count(); tile += clusters) {
-    int row, column;
-    raster.place(tile, row, column);
-    const int m = (row * 2 + rank) * kTileM + group * 64, n = column * TILE_N;
+  const u32 ticket = shared + Tile<TILE_N>::barriers + 16 * Tile<TILE_N>::stages + 16 * kGroups;
+  Ring<Tile<TILE_N>> ring(shared);
+  u32 phases = 0;
 #pragma unroll 1
-    for (int r = 0; r < kTurnCount; ++r) {
-      const Turn turn = kTurns[r];
-      const int next = turn.count ? turn.first : -1;
-      if (kConverted && !turn.plain)
-        consumer.template multiply<Plane>(turn.clear, next, m, n);
-      else
-        consumer.template multiply<Input>(turn.clear, next, m, n);
-      consumer.publish(turn.first, turn.count);
+  for (int phase = kFirstPhase; phase < 2; ++phase) {
+    if (kBoundary > 0 && (phase == 1 || cluster >= p.workers)) make_planes(p, ticket);
+    // Its registers are free for planes between the phases.
+    Consumer<TILE_N, DIRECT> consumer(maps, p, ring, phases, group, threadIdx.x % 128);
+#pragma unroll 1
+    for (int tile = cluster; tile < tiles; tile += clusters) {
+#pragma unroll 1
+      for (int r = first_turn(phase); r < end_of_turns(phase); ++r) {
+        const Turn turn = kTurns[r];
+        const int next = turn.count ? turn.first : -1;
+        if (kConverted && !turn.plain)
+          consumer.template multiply<Plane>(turn.clear, next, tile);
+        else
+          consumer.template multiply<Input>(turn.clear, next, tile);
+        consumer.publish(turn.first, turn.count, tile);
+      }
     }
+    consumer.finish();
+    ring = consumer.ring;
+    phases = consumer.publisher.phases;
   }
-  consumer.publisher.settle();
   if (threadIdx.x % 128 == 0) stores_written();
 }
 

@@ -17,10 +17,16 @@ namespace {
 
 constexpr int kUnitM = kTransposedA ? 64 : 1, kUnitN = kTransposedB ? 8 : 64, kUnitK = 8;
 constexpr bool kExactBlocks = true;
-constexpr int kMaxCtas = 160;
-constexpr double kNarrowCost = 1.03;  // of 192 columns
-constexpr int kTileN = 64;  // of the narrowest tile, halved since a cluster has two rows of tiles even where one would do
-constexpr size_t kScratchPerCta = static_cast<size_t>(kSlots) * kTileM * 256 * 4;
+[[maybe_unused]] constexpr int kTileN = 64;  // of the self-test's sizes
+constexpr double kNarrowCost = 1.03;  // of 192 columns, for each product
+constexpr int kMaxCtas = 160;         // more than a device of this architecture has multiprocessors
+
+// A slot for each block of the grid, and where slots are carried to the second phase one for each tile.
+size_t scratch_bytes(int64_t m, int64_t n) {
+  const int64_t tiles = up(m, 2 * kTileM) / kTileM * (up(n, 128) / 128);
+  const size_t slot = size_t(kTileM) * 256 * 4;
+  return slot * (kSlots - kCarried) * (tiles < kMaxCtas ? tiles : kMaxCtas) + slot * kCarried * (tiles + kMaxCtas);
+}
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
 
@@ -95,6 +101,18 @@ bool bulk_stores(const Work& w) {
   return reinterpret_cast<uintptr_t>(w.C) % 16 == 0 && w.ldc % 8 == 0;
 }
 
+template <class Map>
+u32 units_of(const PlaneJob& job) {
+  return job.matrix && job.planes ? static_cast<u32>((packs_of<Map>(job) + kUnitPacks - 1) / kUnitPacks) : 0;
+}
+
+// Clusters that begin with products: those that have a tile more than the others. Too few of these could not make the
+// planes in time, so then all begin with planes.
+int workers(int64_t tiles, int clusters) {
+  const int more = static_cast<int>(tiles % clusters);
+  return more && (clusters - more) * 10 >= clusters ? more : 0;
+}
+
 template <int TILE_N, bool DIRECT>
 Status launch(const Machine& machine, cudaStream_t stream, const Work& w) {
   Maps maps = {};
@@ -107,10 +125,15 @@ Status launch(const Machine& machine, cudaStream_t stream, const Work& w) {
   }
   if (status) return status;
   const int64_t tiles = up(w.m, 2 * kTileM) / (2 * kTileM) * (up(w.n, TILE_N) / TILE_N);
-  const int ctas = static_cast<int>(2 * tiles < machine.multiprocessors ? 2 * tiles : machine.multiprocessors / 2 * 2);
-  const Problem problem = {static_cast<int>(w.m), static_cast<int>(w.n), static_cast<int>(w.k), w.a.copies != nullptr,
-                           w.b.copies != nullptr, w.M, w.N, w.C, w.ldc, w.alpha / kDivisor, w.beta, w.scratch, w.counters};
-  products<TILE_N, DIRECT><<<ctas < kMaxCtas ? ctas : kMaxCtas, kThreads, Tile<TILE_N>::shared_bytes, stream>>>(maps, problem);
+  const int64_t most = machine.multiprocessors < kMaxCtas ? machine.multiprocessors / 2 * 2 : kMaxCtas;
+  const int ctas = static_cast<int>(2 * tiles < most ? 2 * tiles : most);
+  Problem problem = {static_cast<int>(w.m), static_cast<int>(w.n), static_cast<int>(w.k), w.a.copies != nullptr,
+                     w.b.copies != nullptr, w.M, w.N, w.C, w.ldc, w.alpha / kDivisor, w.beta, w.scratch, w.counters,
+                     w.make_a, w.make_b};
+  problem.units_a = units_of<MapA>(w.make_a);
+  problem.units = problem.units_a + units_of<MapB>(w.make_b);
+  problem.workers = workers(tiles, ctas / 2);
+  products<TILE_N, DIRECT><<<ctas, kThreads, Tile<TILE_N>::shared_bytes, stream>>>(maps, problem);
   return checked(cudaGetLastError(), "the fused kernel");
 }
 

@@ -9,6 +9,7 @@
 namespace {
 
 constexpr int kTileM = 128, kGroups = 2;
+constexpr int kRasterRows = 8;  // clusters of neighbouring rows that walk through the columns together
 constexpr int kBoxBytes = 64 * 64 * 2;   // what one bulk store writes: 64 rows of 64 16-bit numbers
 constexpr int kRowOfThreads = 128 * 16;  // bytes of one float4 of each thread of a warpgroup
 constexpr bool kPartialSums = kSlots > 0;
@@ -28,13 +29,31 @@ struct Tile {
   static constexpr int least = 4 + pieces + 2 * parts;  // steps in which everything leaves and comes
   static constexpr int bytes_a = kTileM * depth * 2, bytes_b = TILE_N * depth * 2, stage_bytes = bytes_a + bytes_b;
   static constexpr int barriers = stages * stage_bytes + kGroups * buffers * kBoxBytes;  // after stages and buffers
-  static constexpr int shared_bytes = 1024 + barriers + 16 * stages + 16 * kGroups;      // 1024 to align the stages
+  static constexpr int shared_bytes = 1024 + barriers + 16 * stages + 16 * kGroups + 16;  // 1024 to align the stages
   static constexpr int slot_bytes = kTileM * TILE_N * 4, group_bytes = slot_bytes / kGroups;
 
   // Steps beyond the depth of the blocks read zeros.
   static __host__ __device__ constexpr int steps(int k) {
     const int needed = (k + depth - 1) / depth;
     return needed < least ? least : needed;
+  }
+};
+
+// Where the clusters' tiles lie. Consecutive tiles form near-square patches, so that what runs at the same time reads
+// few different rows of A and columns of B.
+template <int TILE_N>
+struct Raster {
+  int rows, columns;
+
+  __device__ __forceinline__ explicit Raster(const Problem& p)
+      : rows((p.M + 2 * kTileM - 1) / (2 * kTileM)), columns((p.N + TILE_N - 1) / TILE_N) {}
+  __device__ __forceinline__ int count() const { return rows * columns; }
+  // First row, of the cluster's first block, and column.
+  __device__ __forceinline__ void place(int tile, int& m, int& n) const {
+    const int patch = tile / (kRasterRows * columns), first = patch * kRasterRows;
+    const int height = min(rows - first, kRasterRows), rest = tile - patch * kRasterRows * columns;
+    m = (first + rest % height) * 2 * kTileM;
+    n = rest / height * TILE_N;
   }
 };
 
@@ -47,27 +66,27 @@ struct Publisher {
   const TensorMap* map;
   const Problem& problem;
   u32 shared;
-  int group, thread, m, n;  // warpgroup, thread in it, first row and column of its part of the tile
+  int group, thread;
   float window[T::window];
+  int tile;     // that the publication is of
   int now;      // number of the publication
   int leaving;  // pieces that still have to leave
   int came;     // calls of receive() that were; kAll when nothing has to come
   u32 phases;   // of the two barriers of what comes
 
-  __device__ __forceinline__ Publisher(const TensorMap* map, const Problem& problem, u32 shared, int group, int thread)
-      : map(map), problem(problem), shared(shared), group(group), thread(thread), m(0), n(0), now(0), leaving(0),
-        came(kAll), phases(0) {
+  __device__ __forceinline__ Publisher(const TensorMap* map, const Problem& problem, u32 shared, u32 phases, int group,
+                                       int thread)
+      : map(map), problem(problem), shared(shared), group(group), thread(thread), tile(0), now(0), leaving(0),
+        came(kAll), phases(phases) {
 #pragma unroll
     for (int i = 0; i < T::window; ++i) window[i] = 0.f;
   }
 
   __device__ __forceinline__ int kind() const { return kPublications[now].kind; }
-  __device__ __forceinline__ bool adds() const { return kPartialSums && kind() == kFinish; }
+  __device__ __forceinline__ bool resumes() const { return kBoundary > 0 && kind() == kResume; }
+  __device__ __forceinline__ bool adds() const { return kPartialSums && (kind() == kFinish || resumes()); }
   __device__ __forceinline__ bool partial() const { return kPartialSums && (kind() == kPark || kind() == kAdd); }
   __device__ __forceinline__ bool coming() const { return kPartialSums && came < kAll; }
-  // Whether what was published last has left and `next` is not expected yet.
-  __device__ __forceinline__ bool idle(int next) const { return leaving == 0 && next >= 0 && now != next; }
-
   // This group's buffers in shared memory, the barrier of what comes (0) or of the fourth box (1), this thread's sums
   // in the pending tile.
   __device__ __forceinline__ u32 staging() const {
@@ -77,7 +96,13 @@ struct Publisher {
     return shared + T::barriers + 16 * T::stages + 16 * group + 8 * which;
   }
   __device__ __forceinline__ char* slot() const {
-    const i64 place = static_cast<i64>(kPublications[now].slot) * gridDim.x + blockIdx.x;
+    // What is carried from the first phase to the second one has a slot for each tile.
+    i64 place = kPublications[now].slot;
+    if constexpr (kCarried > 0) {
+      const int clusters = gridDim.x / 2, rounds = (Raster<TILE_N>(problem).count() + clusters - 1) / clusters;
+      place = place < kCarried ? place * rounds + tile / clusters : place + kCarried * (rounds - 1);
+    }
+    place = place * gridDim.x + blockIdx.x;
     return static_cast<char*>(problem.scratch) + place * T::slot_bytes + group * T::group_bytes + thread * 16;
   }
 
@@ -142,6 +167,8 @@ struct Publisher {
     fence_shared();
     group_sync(group);
     if (thread == 0) {
+      int m, n;
+      corner(m, n);
       store_4d(map, buffer, n + 64 * BOX, m, kPublications[now].block % kBlocksN, kPublications[now].block / kBlocksN);
       stores_commit();
     }
@@ -149,9 +176,16 @@ struct Publisher {
 
   // ---- a partial sum comes
 
+  // First row and column of this warpgroup's part of the tile.
+  __device__ __forceinline__ void corner(int& m, int& n) const {
+    Raster<TILE_N>(problem).place(tile, m, n);
+    m += cluster_rank() * kTileM + group * 64;
+  }
+
   // Turns to the next publication, whose predecessor must have left.
-  __device__ __forceinline__ void expect(int next) {
+  __device__ __forceinline__ void expect(int next, int of_tile) {
     now = next;
+    tile = of_tile;
     came = adds() ? 0 : kAll;
   }
 
@@ -209,9 +243,11 @@ struct Publisher {
   // ---- publishing
 
   // `spare`: where the fourth box has come to; `left_over`: two places of 8 KiB for it.
-  __device__ __forceinline__ void publish(const float (&sums)[T::sums], u32 spare, const u32 (&left_over)[2]) {
+  __device__ __forceinline__ void publish(float (&sums)[T::sums], u32 spare, const u32 (&left_over)[2]) {
     const float c = kPublications[now].coefficient;
-    if (partial()) {
+    if (resumes()) {
+      resume(sums, c, spare);
+    } else if (partial()) {
       leaving = T::pieces;
       park(sums, c, left_over);
     } else if (DIRECT) {
@@ -261,6 +297,23 @@ struct Publisher {
     for (int i = 0; i < T::window; ++i) window[i] = c * sums[i];
   }
 
+  // What has come is added to the sums, which go on from there.
+  __device__ __forceinline__ void resume(float (&sums)[T::sums], float c, u32 spare) {
+#pragma unroll
+    for (int i = 0; i < T::window; ++i) sums[i] += c * window[i];
+    if constexpr (T::staged) {
+      wait_for(0);
+      unrolled<0, 16>([&](auto I) {
+        constexpr int i = decltype(I)::value, a = T::window + 4 * i;
+        if constexpr (i == 8) wait_for(1);
+        float v[4];
+        shared_load<i % 8 * kRowOfThreads>((i < 8 ? staging() : spare) + thread * 16, v);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) sums[a + j] += c * v[j];
+      });
+    }
+  }
+
   // Two sums in a register of the window, after adding what has come.
   template <bool ADD>
   __device__ __forceinline__ void pack(const float (&sums)[T::sums], float c, u32 spare) {
@@ -285,6 +338,8 @@ struct Publisher {
   __device__ __forceinline__ void write_direct(const float (&sums)[T::sums], float c) {
     static_assert(!DIRECT || !T::staged || !kPartialSums, "the window holds the whole partial sum");
     const bool add = adds();
+    int m, n;
+    corner(m, n);
     const int lane = thread & 31, row = m + (thread >> 5) * 16 + (lane >> 2), column = n + (lane & 3) * 2;
 #pragma unroll
     for (int i = 0; i < T::sums; ++i)

@@ -1,0 +1,100 @@
+"""A chain in two phases: first the products that need nothing prepared, then all others.
+
+While the first phase runs, planes can be made for the second one. A block of C that both phases add to would be written
+in both; instead the first phase leaves its part behind, once for all blocks with the same part, and the second one takes
+it into its accumulator where a prefix sum needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codegen.chain import Chain, Publication, Step, chain
+
+
+def overlapped(W: NDArray[np.int64], ready: Sequence[int], fixed: frozenset[int]) -> Chain:
+    """Order the products in two phases.
+
+    Args:
+        W: [blocks of C, products] integer coefficients.
+        ready: products of the first phase.
+        fixed: products that cannot be negated.
+
+    Returns:
+        A chain whose ``boundary`` is the number of ready products. Publications to block -1 are parts left behind, in
+        the ``carried`` slots, and those with ``resume`` take them up.
+
+    Raises:
+        ValueError: no product is ready, or all are, or a part left behind would have to be taken up on its own.
+    """
+    ready = sorted(ready)
+    others = [p for p in range(W.shape[1]) if p not in ready]
+    if not ready or not others:
+        raise ValueError("making planes can overlap with products only where some, and not all, need no planes")
+    done = ~W[:, others].any(axis=1)
+    parts: list[NDArray[np.int64]] = []
+    taken = np.zeros((W.shape[0], 0), dtype=np.int64)
+    for block in np.flatnonzero(~done):
+        row = W[block, ready]
+        if not row.any():
+            continue
+        same = [j for j, part in enumerate(parts) if (part == row).all() or (part == -row).all()]
+        if not same:
+            parts.append(row)
+            taken = np.hstack([taken, np.zeros((W.shape[0], 1), dtype=np.int64)])
+        j = same[0] if same else len(parts) - 1
+        taken[block, j] = 1 if (parts[j] == row).all() else -1
+    finished = np.flatnonzero(done & W[:, ready].any(axis=1))
+    first = chain(
+        np.vstack([W[np.ix_(finished, ready)], *parts]),
+        frozenset(i for i, p in enumerate(ready) if p in fixed),
+    )
+    second = chain(np.hstack([W[:, others], taken]), frozenset(i for i, p in enumerate(others) if p in fixed))
+    carried = len(parts)
+    steps = [
+        replace(
+            step,
+            product=ready[step.product],
+            publications=tuple(_left(p, finished, carried) for p in step.publications),
+        )
+        for step in first.steps
+    ]
+    steps += _second(second, others, carried)
+    return Chain(tuple(steps), carried + max(first.slots, second.slots), len(ready), carried)
+
+
+def _left(p: Publication, finished: NDArray[np.int64], carried: int) -> Publication:
+    """A publication of the first phase: to a block, or to a part that is left behind."""
+    if p.block < len(finished):
+        return replace(p, block=int(finished[p.block]), slot=p.slot + carried if p.slot >= 0 else -1)
+    return replace(p, block=-1, slot=p.block - len(finished), last=False)
+
+
+def _second(found: Chain, others: list[int], carried: int) -> list[Step]:
+    """The steps of the second phase; a part that is taken up is no step, but happens after the product beside it."""
+    steps: list[Step] = []
+    waiting: list[Publication] = []
+    clear = False
+    for step in found.steps:
+        publications = tuple(replace(p, slot=p.slot + carried if p.slot >= 0 else -1) for p in step.publications)
+        if step.product < len(others):
+            steps.append(
+                Step(others[step.product], step.sign, step.clear or clear, (*waiting, *publications))
+            )
+            waiting, clear = [], False
+            continue
+        taken = Publication(-1, step.sign, step.product - len(others), False, True, resume=True)
+        if not step.clear and steps and not waiting:
+            steps[-1] = replace(steps[-1], publications=(*steps[-1].publications, taken, *publications))
+        elif publications:
+            raise ValueError("a part that the first phase leaves behind would have to be published on its own")
+        else:
+            waiting.append(taken)
+            clear = clear or step.clear
+    if waiting:
+        raise ValueError("a part that the first phase leaves behind is never added to")
+    return steps
