@@ -16,33 +16,53 @@ __host__ __device__ constexpr u64 packs_of(const PlaneJob& job) {
   return static_cast<u64>(job.block_rows) * (job.plane_ld / Map::width);
 }
 
-// Several packs of every plane by one thread, whose loads are all under way at once. Blocks tile the matrix exactly.
-template <class Map, int COUNT>
-__device__ __forceinline__ void make_packs(const PlaneJob& job, u64 first, u64 total) {
-  constexpr int V = Map::width;
-  Blocks<V, Input, Map::rows * Map::columns> x[COUNT];
-  i64 offset[COUNT];
-#pragma unroll
-  for (int u = 0; u < COUNT; ++u) {
-    const u64 item = min(first + static_cast<u64>(u) * kMakers, total - 1);  // the last one again rather than none
-    const Place at = place(item, job.plane_ld / V, total, V);
-    offset[u] = at.row * job.plane_ld + at.column;
-    const Input* corner = job.matrix + at.row * job.ld + at.column;
-    Map::load([&](int i, int j) { return load_raw<V>(corner + i * job.block_rows * job.ld + j * job.block_columns); }, x[u]);
-  }
-#pragma unroll
-  for (int u = 0; u < COUNT; ++u) Map::combine(x[u], Slots<V, Plane>{job.planes + offset[u], job.stride});
-}
+// Several packs of all blocks in one thread, kMakers packs apart. Blocks tile the matrix exactly.
+template <class Map>
+struct Packs {
+  static constexpr int V = Map::width, registers = Map::rows * Map::columns * V * static_cast<int>(sizeof(Input)) / 4;
+  static constexpr int count = registers >= 64 ? 1 : registers >= 32 ? 2 : 4;
 
+  Blocks<V, Input, Map::rows * Map::columns> x[count];
+  Plane* to[count];
+
+  // From (row, column) on, in packs, which moves on.
+  __device__ __forceinline__ void load(const PlaneJob& job, u32& row, u32& column) {
+    const u32 packs = static_cast<u32>(job.plane_ld / V), rows = static_cast<u32>(job.block_rows);
+#pragma unroll
+    for (int u = 0; u < count; ++u) {
+      const u32 at = min(row, rows - 1);  // the last row again rather than none
+      to[u] = job.planes + at * job.plane_ld + column * V;
+      const Input* corner = job.matrix + at * job.ld + column * V;
+      Map::load([&](int i, int j) { return load_raw<V>(corner + i * job.block_rows * job.ld + j * job.block_columns); }, x[u]);
+      column += kMakers;
+      while (column >= packs) {
+        column -= packs;
+        ++row;
+      }
+    }
+  }
+
+  __device__ __forceinline__ void store(const PlaneJob& job) const {
+#pragma unroll
+    for (int u = 0; u < count; ++u) Map::combine(x[u], Slots<V, Plane>{to[u], job.stride});
+  }
+};
+
+// Packs are loaded while others are stored: so few blocks of the grid need all the loads under way that they can have.
 template <class Map>
 __device__ __forceinline__ void make_unit(const PlaneJob& job, u32 unit, int thread) {
   if constexpr (Map::planes > 0) {
-    constexpr int registers = Map::rows * Map::columns * Map::width * static_cast<int>(sizeof(Input)) / 4;
-    constexpr int count = registers >= 64 ? 1 : registers >= 32 ? 2 : 4;
-    const u64 total = packs_of<Map>(job), begin = static_cast<u64>(unit) * kUnitPacks;
+    const u64 begin = static_cast<u64>(unit) * kUnitPacks + thread;
+    const u32 packs = static_cast<u32>(job.plane_ld / Map::width);
+    u32 row = static_cast<u32>(begin / packs), column = static_cast<u32>(begin % packs);
+    Packs<Map> next;
+    next.load(job, row, column);
 #pragma unroll 1
-    for (u32 i = 0; i < kUnitPacks; i += kMakers * count)
-      if (begin + i < total) make_packs<Map, count>(job, begin + i + thread, total);
+    for (u32 i = kMakers * Packs<Map>::count; i <= kUnitPacks; i += kMakers * Packs<Map>::count) {
+      const Packs<Map> loaded = next;
+      if (i < kUnitPacks) next.load(job, row, column);
+      loaded.store(job);
+    }
   }
 }
 

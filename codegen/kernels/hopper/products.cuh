@@ -274,7 +274,7 @@ __device__ __forceinline__ void consume(const Maps& maps, const Problem& p, u32 
   u32 phases = 0;
 #pragma unroll 1
   for (int phase = kFirstPhase; phase < 2; ++phase) {
-    if (kBoundary > 0 && (phase == 1 || cluster >= p.workers)) make_planes(p, ticket);
+    if (!DIRECT && kBoundary > 0 && (phase == 1 || cluster >= p.workers)) make_planes(p, ticket);
     // Its registers are free for planes between the phases.
     Consumer<TILE_N, DIRECT> consumer(maps, p, ring, phases, group, threadIdx.x % 128);
 #pragma unroll 1

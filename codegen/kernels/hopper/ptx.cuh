@@ -29,7 +29,7 @@ struct Problem {
   u32* header;         // counters, zero between launches, see Pace and make_planes
   PlaneJob make_a, make_b;
   u32 units, units_a;  // of work to make planes, and how many of them are of A
-  int workers;         // clusters that begin with products; the others begin with planes
+  int workers;         // clusters that begin with products, the others begin with planes; 0: all are alike
 };
 
 // A loop whose index is a constant expression, for register arrays and immediate operands.

@@ -130,9 +130,11 @@ Status launch(const Machine& machine, cudaStream_t stream, const Work& w) {
   Problem problem = {static_cast<int>(w.m), static_cast<int>(w.n), static_cast<int>(w.k), w.a.copies != nullptr,
                      w.b.copies != nullptr, w.M, w.N, w.C, w.ldc, w.alpha / kDivisor, w.beta, w.scratch, w.counters,
                      w.make_a, w.make_b};
-  problem.units_a = units_of<MapA>(w.make_a);
-  problem.units = problem.units_a + units_of<MapB>(w.make_b);
-  problem.workers = workers(tiles, ctas / 2);
+  if constexpr (!DIRECT) {
+    problem.units_a = units_of<MapA>(w.make_a);
+    problem.units = problem.units_a + units_of<MapB>(w.make_b);
+  }
+  problem.workers = problem.units ? workers(tiles, ctas / 2) : 0;
   products<TILE_N, DIRECT><<<ctas, kThreads, Tile<TILE_N>::shared_bytes, stream>>>(maps, problem);
   return checked(cudaGetLastError(), "the fused kernel");
 }
@@ -178,6 +180,9 @@ Status run(const Machine& machine, cudaStream_t stream, const Work& w) {
       if (rounds(machine, w, 192, kNarrowCost) < rounds(machine, w, 256, 1)) return launch<192, false>(machine, stream, w);
       return launch<256, false>(machine, stream, w);
     }
+  }
+  if (kBoundary > 0) {
+    if (Status status = make_planes<MapA, MapB>(stream, w.make_a, w.make_b)) return status;
   }
   return launch<kDirectTile, true>(machine, stream, w);
 }
