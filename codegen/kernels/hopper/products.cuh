@@ -57,7 +57,7 @@ struct Ring {
   u32 shared;
   int place;  // stage + 8 * parity
 
-  __device__ __forceinline__ explicit Ring(u32 shared) : shared(shared), place(0) {}
+  __device__ __forceinline__ explicit Ring(u32 shared, int place = 0) : shared(shared), place(place) {}
   __device__ __forceinline__ int stage() const { return place & 7; }
   __device__ __forceinline__ u32 parity() const { return place >> 3; }
   __device__ __forceinline__ u32 full() const { return shared + T::barriers + 8 * stage(); }
@@ -137,9 +137,9 @@ struct Consumer {
   int group;
   bool holding;    // the stages of the last two steps are not handed back yet
 
-  __device__ __forceinline__ Consumer(const Maps& maps, const Problem& p, Ring<T> ring, u32 phases, int group, int thread)
-      : ring(ring), publisher(&maps.c, p, ring.shared, phases, group, thread), group(group), holding(false) {
-    const u32 shared = ring.shared;
+  __device__ __forceinline__ Consumer(const Maps& maps, const Problem& p, u32 shared, int place, u32 phases, int group,
+                                      int thread)
+      : ring(shared, place), publisher(&maps.c, p, shared, phases, group, thread), group(group), holding(false) {
     const u32 a = shared + group * (T::bytes_a / kGroups), b = shared + T::bytes_a;
     base_a = kTransposedA ? by_columns(a, 0) : by_rows(a);
     base_b = kTransposedB ? by_rows(b) : by_columns(b, T::depth / 2 * 128);
@@ -171,6 +171,9 @@ struct Consumer {
   template <class Element>
   __device__ __forceinline__ void multiply(bool clear, int next, int tile) {
     bool expected = next < 0;
+    // The same in a whole warp, which the compiler only believes after a shuffle; then descriptors need no vector
+    // registers.
+    ring.place = __shfl_sync(~0u, ring.place, 0);
     barrier_wait(ring.full(), ring.parity());
     step<Element>(ring.stage(), !clear);
     if (T::staged && holding) hand_back<1>();
@@ -183,7 +186,7 @@ struct Consumer {
         hand_back<0>();
         holding = false;
       }
-      if (publisher.leaving == 0 && !expected) {
+      if (kPartialSums && publisher.leaving == 0 && !expected) {
         publisher.expect(next, tile);
         expected = true;
       } else {
@@ -198,6 +201,7 @@ struct Consumer {
       publisher.receive_fourth(spare());
     }
     wgmma_wait<0>();
+    if (!kPartialSums && next >= 0) publisher.expect(next, tile);
     // From here on the accumulators are ordinary registers, which the compiler cannot know.
 #pragma unroll
     for (int i = 0; i < T::sums; ++i) asm volatile("" : "+f"(sums[i])::"memory");
@@ -270,13 +274,12 @@ __device__ __forceinline__ void consume(const Maps& maps, const Problem& p, u32 
   // The same in a whole warp, which the compiler only believes after a shuffle.
   const int group = __shfl_sync(~0u, threadIdx.x / 128, 0) - 1;
   const u32 ticket = shared + Tile<TILE_N>::barriers + 16 * Tile<TILE_N>::stages + 16 * kGroups;
-  Ring<Tile<TILE_N>> ring(shared);
+  int place = 0;
   u32 phases = 0;
-#pragma unroll 1
-  for (int phase = kFirstPhase; phase < 2; ++phase) {
+  const auto run = [&](int phase) {
     if (!DIRECT && kBoundary > 0 && (phase == 1 || cluster >= p.workers)) make_planes(p, ticket);
     // Its registers are free for planes between the phases.
-    Consumer<TILE_N, DIRECT> consumer(maps, p, ring, phases, group, threadIdx.x % 128);
+    Consumer<TILE_N, DIRECT> consumer(maps, p, shared, place, phases, group, threadIdx.x % 128);
 #pragma unroll 1
     for (int tile = cluster; tile < tiles; tile += clusters) {
 #pragma unroll 1
@@ -291,8 +294,14 @@ __device__ __forceinline__ void consume(const Maps& maps, const Problem& p, u32 
       }
     }
     consumer.finish();
-    ring = consumer.ring;
+    place = consumer.ring.place;
     phases = consumer.publisher.phases;
+  };
+  if constexpr (kBoundary > 0) {
+#pragma unroll 1
+    for (int phase = 0; phase < 2; ++phase) run(phase);
+  } else {
+    run(1);
   }
   if (threadIdx.x % 128 == 0) stores_written();
 }

@@ -69,6 +69,7 @@ struct Publisher {
   int group, thread;
   float window[T::window];
   int tile;     // that the publication is of
+  int m, n;     // its corner, kept only where there are registers for it
   int now;      // number of the publication
   int leaving;  // pieces that still have to leave
   int came;     // calls of receive() that were; kAll when nothing has to come
@@ -76,7 +77,7 @@ struct Publisher {
 
   __device__ __forceinline__ Publisher(const TensorMap* map, const Problem& problem, u32 shared, u32 phases, int group,
                                        int thread)
-      : map(map), problem(problem), shared(shared), group(group), thread(thread), tile(0), now(0), leaving(0),
+      : map(map), problem(problem), shared(shared), group(group), thread(thread), tile(0), m(0), n(0), now(0), leaving(0),
         came(kAll), phases(phases) {
 #pragma unroll
     for (int i = 0; i < T::window; ++i) window[i] = 0.f;
@@ -167,9 +168,9 @@ struct Publisher {
     fence_shared();
     group_sync(group);
     if (thread == 0) {
-      int m, n;
-      corner(m, n);
-      store_4d(map, buffer, n + 64 * BOX, m, kPublications[now].block % kBlocksN, kPublications[now].block / kBlocksN);
+      int row, column;
+      corner(row, column);
+      store_4d(map, buffer, column + 64 * BOX, row, kPublications[now].block % kBlocksN, kPublications[now].block / kBlocksN);
       stores_commit();
     }
   }
@@ -177,15 +178,21 @@ struct Publisher {
   // ---- a partial sum comes
 
   // First row and column of this warpgroup's part of the tile.
-  __device__ __forceinline__ void corner(int& m, int& n) const {
-    Raster<TILE_N>(problem).place(tile, m, n);
-    m += cluster_rank() * kTileM + group * 64;
+  __device__ __forceinline__ void corner(int& row, int& column) const {
+    row = m;
+    column = n;
+    if constexpr (kPartialSums) find_corner(row, column);
+  }
+  __device__ __forceinline__ void find_corner(int& row, int& column) const {
+    Raster<TILE_N>(problem).place(tile, row, column);
+    row += cluster_rank() * kTileM + group * 64;
   }
 
   // Turns to the next publication, whose predecessor must have left.
   __device__ __forceinline__ void expect(int next, int of_tile) {
     now = next;
     tile = of_tile;
+    if constexpr (!kPartialSums) find_corner(m, n);
     came = adds() ? 0 : kAll;
   }
 
@@ -338,9 +345,11 @@ struct Publisher {
   __device__ __forceinline__ void write_direct(const float (&sums)[T::sums], float c) {
     static_assert(!DIRECT || !T::staged || !kPartialSums, "the window holds the whole partial sum");
     const bool add = adds();
-    int m, n;
-    corner(m, n);
-    const int lane = thread & 31, row = m + (thread >> 5) * 16 + (lane >> 2), column = n + (lane & 3) * 2;
+    int row, column;
+    corner(row, column);
+    const int lane = thread & 31;
+    row += (thread >> 5) * 16 + (lane >> 2);
+    column += (lane & 3) * 2;
 #pragma unroll
     for (int i = 0; i < T::sums; ++i)
       write_element(row + 8 * ((i >> 1) & 1), column + 8 * (i >> 2) + (i & 1),
