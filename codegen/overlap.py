@@ -14,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codegen.chain import Chain, Publication, Step, chain
+from codegen.chain_exact import MAX_RANK
+
+_TRIES = 24
 
 
 def overlapped(W: NDArray[np.int64], ready: Sequence[int], fixed: frozenset[int]) -> Chain:
@@ -53,7 +56,9 @@ def overlapped(W: NDArray[np.int64], ready: Sequence[int], fixed: frozenset[int]
         np.vstack([W[np.ix_(finished, ready)], *parts]),
         frozenset(i for i, p in enumerate(ready) if p in fixed),
     )
-    second = chain(np.hstack([W[:, others], taken]), frozenset(i for i, p in enumerate(others) if p in fixed))
+    second, slots = _second(
+        np.hstack([W[:, others], taken]), frozenset(i for i, p in enumerate(others) if p in fixed), others
+    )
     carried = len(parts)
     steps = [
         replace(
@@ -63,8 +68,38 @@ def overlapped(W: NDArray[np.int64], ready: Sequence[int], fixed: frozenset[int]
         )
         for step in first.steps
     ]
-    steps += _second(second, others, carried)
-    return Chain(tuple(steps), carried + max(first.slots, second.slots), len(ready), carried)
+    return Chain(tuple(steps + second), carried + max(first.slots, slots), len(ready), carried)
+
+
+def _second(W: NDArray[np.int64], fixed: frozenset[int], others: list[int]) -> tuple[list[Step], int]:
+    """The steps of the second phase and their slots, from products and the parts that are taken up.
+
+    Of several chains that would be as good for one phase the one where fewest partial sums are needed at a time: only
+    the first one that a product needs can come while the product is computed.
+    """
+    rng = np.random.default_rng(0)
+    rank = W.shape[1]
+    found: list[tuple[list[Step], int]] = []
+    failure: ValueError | None = None
+    for _ in range(_TRIES if rank <= MAX_RANK else 1):
+        order = rng.permutation(rank)
+        back = {new: int(old) for new, old in enumerate(order)}
+        made = chain(W[:, order], frozenset(new for new, old in back.items() if old in fixed))
+        steps = tuple(replace(step, product=back[step.product]) for step in made.steps)
+        try:
+            found.append((_taken_up(replace(made, steps=steps), others, rank - len(others)), made.slots))
+        except ValueError as error:
+            failure = error
+    if not found:
+        assert failure is not None
+        raise failure
+    return min(found, key=lambda each: (sum(len(step.publications) for step in each[0]), _waits(each[0]), each[1]))
+
+
+def _waits(steps: Sequence[Step]) -> int:
+    """Partial sums that cannot come while a product is computed."""
+    comes = [sum(p.resume or (p.last and not p.first) for p in step.publications) for step in steps]
+    return sum(max(0, count - 1) for count in comes)
 
 
 def _left(p: Publication, finished: NDArray[np.int64], carried: int) -> Publication:
@@ -74,8 +109,8 @@ def _left(p: Publication, finished: NDArray[np.int64], carried: int) -> Publicat
     return replace(p, block=-1, slot=p.block - len(finished), last=False)
 
 
-def _second(found: Chain, others: list[int], carried: int) -> list[Step]:
-    """The steps of the second phase; a part that is taken up is no step, but happens after the product beside it."""
+def _taken_up(found: Chain, others: list[int], carried: int) -> list[Step]:
+    """The steps of a chain in which a part that is taken up is no step, but happens after the product beside it."""
     steps: list[Step] = []
     waiting: list[Publication] = []
     clear = False

@@ -12,42 +12,37 @@ constexpr int kPaceDepth = 128;  // see Pace
 constexpr u32 kPaceLag = 3, kPatience = 1024;
 
 // Keeps blocks in step, so that those which read the same rows or columns find them in L2: a block that is more than
-// kPaceLag pieces of work ahead of the average waits. It is a hint and nothing depends on it: a block that has waited
-// for kPatience polls goes on and never waits again in this launch. So a launch ends however few of its blocks run at
-// the same time, and no block ever waits for another without bound.
+// kPaceLag pieces of work ahead of the average of those that are at work waits. It is a hint and nothing depends on it: a
+// block that has waited for kPatience polls goes on and never waits again in this launch. So a launch ends however few of
+// its blocks run at the same time, and no block ever waits for another without bound.
 struct Pace {
-  u32* header;  // [0] pieces of all blocks, [1] blocks that are done
+  u64* all;  // pieces of all blocks at work, and above the 32nd bit their number; zero between launches
   u32 pieces;
   bool patient;
 
-  __device__ __forceinline__ explicit Pace(u32* header) : header(header), pieces(0), patient(true) {}
+  // Joins, as far as the others have come.
+  __device__ __forceinline__ explicit Pace(u32* header) : all(reinterpret_cast<u64*>(header)), patient(true) {
+    const u64 now = load();
+    const u32 blocks = static_cast<u32>(now >> 32);
+    pieces = blocks ? static_cast<u32>(now) / blocks : 0;
+    atomicAdd(all, 1ull << 32 | pieces);
+  }
+  __device__ __forceinline__ ~Pace() { atomicAdd(all, 0 - (1ull << 32 | pieces)); }
+
+  __device__ __forceinline__ u64 load() const {
+    u64 now;
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(now) : "l"(all) : "memory");
+    return now;
+  }
 
   __device__ __forceinline__ void step() {
-    asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(header) : "memory");
+    asm volatile("red.relaxed.gpu.global.add.u64 [%0], 1;" ::"l"(all) : "memory");
     if (++pieces <= kPaceLag || !patient) return;
-    const u32 least = gridDim.x * (pieces - kPaceLag);
     for (u32 polls = 0; polls < kPatience; ++polls) {
-      u32 now;
-      asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(header) : "memory");
-      if (static_cast<int>(now - least) >= 0) return;
+      const u64 now = load();
+      if (static_cast<u32>(now) >= static_cast<u32>(now >> 32) * (pieces - kPaceLag)) return;
     }
     patient = false;
-  }
-
-  // Counts as if so many pieces had been done.
-  __device__ __forceinline__ void skip(u32 count) {
-    atomicAdd(header, count);
-    pieces += count;
-  }
-
-  // A block with fewer tiles than others counts as if it had gone on; the last one leaves zeros.
-  __device__ __forceinline__ void finish(u32 most) {
-    if (most > pieces) skip(most - pieces);
-    __threadfence();
-    if (atomicAdd(header + 1, 1) == gridDim.x - 1) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) header[i] = 0;
-    }
   }
 };
 
@@ -74,23 +69,34 @@ __device__ __forceinline__ int first_turn(int phase) { return phase ? kBoundary 
 __device__ __forceinline__ int end_of_turns(int phase) { return phase ? kTurnCount : kBoundary; }
 constexpr int kFirstPhase = kBoundary > 0 ? 0 : 1;
 
+__device__ __forceinline__ bool begins_with_planes(const Problem& p) {
+  return kBoundary > 0 && p.units > 0 && static_cast<int>(blockIdx.x / 2) >= p.workers;
+}
+
+// The barrier that says that both blocks of a cluster need the ring for planes no more.
+template <int TILE_N>
+__device__ __forceinline__ u32 ring_free(u32 shared) {
+  return shared + Tile<TILE_N>::barriers + 16 * Tile<TILE_N>::stages + 16 * kGroups;
+}
+
+// Pieces of work in one tile: so long a cluster with a tile less than the others can make planes.
+template <int TILE_N>
+__device__ __forceinline__ u32 pieces_of_tile(const Problem& p) {
+  return (Tile<TILE_N>::steps(p.K) * Tile<TILE_N>::depth + kPaceDepth - 1) / kPaceDepth * kTurnCount;
+}
+
 template <int TILE_N>
 __device__ __forceinline__ void produce(const Maps& maps, const Problem& p, u32 shared) {
   using T = Tile<TILE_N>;
   const Raster<TILE_N> raster(p);
-  const int cluster = blockIdx.x / 2, clusters = gridDim.x / 2, steps = T::steps(p.K), tiles = raster.count();
-  const int rank = cluster_rank(), pieces = (steps * T::depth + kPaceDepth - 1) / kPaceDepth;
-  const int most = (tiles + clusters - 1) / clusters, own = (tiles - cluster + clusters - 1) / clusters;
-  // A cluster that makes planes while the others begin with products has a tile less. It comes to the second phase when
-  // they are through with their first tile there, and keeps in step from then on.
-  const bool late = p.workers > 0 && cluster >= p.workers;
+  const int cluster = blockIdx.x / 2, clusters = gridDim.x / 2, steps = T::steps(p.K), rank = cluster_rank();
   Ring<T> ring(shared);
+  if (begins_with_planes(p)) barrier_wait(ring_free<TILE_N>(shared), 0);
   Pace pace(p.header);
-  if (late) pace.skip(pieces * (most * kBoundary + (most - own) * (kTurnCount - kBoundary)));
 #pragma unroll 1
   for (int phase = kFirstPhase; phase < 2; ++phase) {
     if (kBoundary > 0 && phase == 1) wait_for_planes(p);
-    for (int tile = cluster; tile < tiles; tile += clusters) {
+    for (int tile = cluster; tile < raster.count(); tile += clusters) {
       int m, n;
       raster.place(tile, m, n);
       m += rank * kTileM;
@@ -103,7 +109,7 @@ __device__ __forceinline__ void produce(const Maps& maps, const Problem& p, u32 
         const int zb = p.copied_b ? 0 : b.column, wb = p.copied_b ? b.index : b.row;
 #pragma unroll 1
         for (int k = 0; k < steps; ++k) {
-          if (k % (kPaceDepth / T::depth) == 0 && !(late && phase == 0)) pace.step();
+          if (k % (kPaceDepth / T::depth) == 0) pace.step();
           barrier_wait(ring.empty(ring.stage()), ring.parity() ^ 1);
           const u32 full = ring.full(), to_a = shared + ring.stage() * T::stage_bytes, to_b = to_a + T::bytes_a;
           barrier_expect(full, T::stage_bytes);
@@ -122,7 +128,6 @@ __device__ __forceinline__ void produce(const Maps& maps, const Problem& p, u32 
       }
     }
   }
-  pace.finish(most * kTurnCount * pieces);
 }
 
 // One consumer warpgroup: its sums, its place in the ring, what it still has to publish.
@@ -273,11 +278,17 @@ __device__ __forceinline__ void consume(const Maps& maps, const Problem& p, u32 
   const int cluster = blockIdx.x / 2, clusters = gridDim.x / 2, tiles = Raster<TILE_N>(p).count();
   // The same in a whole warp, which the compiler only believes after a shuffle.
   const int group = __shfl_sync(~0u, threadIdx.x / 128, 0) - 1;
-  const u32 ticket = shared + Tile<TILE_N>::barriers + 16 * Tile<TILE_N>::stages + 16 * kGroups;
+  const u32 ticket = ring_free<TILE_N>(shared) + 8;
   int place = 0;
   u32 phases = 0;
   const auto run = [&](int phase) {
-    if (!DIRECT && kBoundary > 0 && (phase == 1 || cluster >= p.workers)) make_planes(p, ticket);
+    if (!DIRECT && kBoundary > 0 && (phase == 1 || begins_with_planes(p))) {
+      make_planes(p, shared, ticket, phase == 0 && p.workers > 0 ? pieces_of_tile<TILE_N>(p) : ~0u);
+      if (phase == 0 && threadIdx.x == 128) {
+        barrier_arrive(ring_free<TILE_N>(shared), 0);
+        barrier_arrive(ring_free<TILE_N>(shared), 1);
+      }
+    }
     // Its registers are free for planes between the phases.
     Consumer<TILE_N, DIRECT> consumer(maps, p, shared, place, phases, group, threadIdx.x % 128);
 #pragma unroll 1
@@ -318,13 +329,17 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
       barrier_init(shared + T::barriers + 8 * (T::stages + s), 2 * kGroups);
     }
     for (int g = 0; g < 2 * kGroups; ++g) barrier_init(shared + T::barriers + 16 * T::stages + 8 * g, 1);
+    barrier_init(ring_free<TILE_N>(shared), 2);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   cluster_arrive();
   cluster_wait();
   if (threadIdx.x < 128) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kProducerRegisters));
-    if (threadIdx.x == 0) produce<TILE_N>(maps, problem, shared);
+    if (threadIdx.x == 0) {
+      produce<TILE_N>(maps, problem, shared);
+      if (kBoundary > 0) count_out(problem);
+    }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kConsumerRegisters));
     consume<TILE_N, DIRECT>(maps, problem, shared);

@@ -264,7 +264,7 @@ struct Publisher {
       if (adds())
         pack<true>(sums, c, spare);
       else
-        pack<false>(sums, c, spare);
+        pack<false>(sums, c * problem.scale, spare);
     }
   }
 
@@ -324,20 +324,18 @@ struct Publisher {
   // Two sums in a register of the window, after adding what has come.
   template <bool ADD>
   __device__ __forceinline__ void pack(const float (&sums)[T::sums], float c, u32 spare) {
-    const float s = problem.scale;
+    const auto value = [&](float sum, float came) { return ADD ? problem.scale * (c * sum + came) : c * sum; };
 #pragma unroll
-    for (int i = 0; i < T::window / 2; ++i) {
-      const float x = ADD ? window[2 * i] : 0.f, y = ADD ? window[2 * i + 1] : 0.f;
-      window[i] = packed<Output>(s * (c * sums[2 * i] + x), s * (c * sums[2 * i + 1] + y));
-    }
+    for (int i = 0; i < T::window / 2; ++i)
+      window[i] = packed<Output>(value(sums[2 * i], window[2 * i]), value(sums[2 * i + 1], window[2 * i + 1]));
     if (ADD && T::staged) wait_for(0);
     unrolled<0, (T::sums - T::window) / 4>([&](auto I) {
       constexpr int i = decltype(I)::value, a = T::window + 4 * i;
       if constexpr (ADD && i == 8) wait_for(1);
       float v[4] = {0.f, 0.f, 0.f, 0.f};
       if constexpr (ADD) shared_load<i % 8 * kRowOfThreads>((i < 8 ? staging() : spare) + thread * 16, v);
-      window[a / 2] = packed<Output>(s * (c * sums[a] + v[0]), s * (c * sums[a + 1] + v[1]));
-      window[a / 2 + 1] = packed<Output>(s * (c * sums[a + 2] + v[2]), s * (c * sums[a + 3] + v[3]));
+      window[a / 2] = packed<Output>(value(sums[a], v[0]), value(sums[a + 1], v[1]));
+      window[a / 2 + 1] = packed<Output>(value(sums[a + 2], v[2]), value(sums[a + 3], v[3]));
     });
   }
 
