@@ -62,7 +62,7 @@ class Fused(NamedTuple):
     module: str
     options: tuple[str, ...]
 
-    def emit(self, plan: Plan, *, version: str = "unknown", **options: str) -> str:
+    def emit(self, plan: Plan, *, version: str = "unknown", **options: Any) -> str:
         """One self-contained .cu.
 
         Raises:
@@ -71,23 +71,23 @@ class Fused(NamedTuple):
         function = getattr(self._emitter(options), self.module.rpartition(".")[2])
         return function(plan, version=version, **options)
 
-    def prefix(self, plan: Plan, **options: str) -> str:
+    def prefix(self, plan: Plan, **options: Any) -> str:
         """What the names of the entry points begin with."""
         return self._emitter(options).prefix(plan, **options)
 
-    def header(self, plan: Plan, **options: str) -> str:
+    def header(self, plan: Plan, **options: Any) -> str:
         """The C header of the entry points."""
         text = files("codegen.kernels").joinpath("fused.h").read_text(encoding="utf-8")
         return text.replace("SCHEME", self.prefix(plan, **options))
 
-    def _emitter(self, options: dict[str, str]) -> Any:
+    def _emitter(self, options: dict[str, Any]) -> Any:
         for name in options:
             if name not in self.options:
                 raise ValueError(f"the kernels of {self.module} have no {name}; they have {', '.join(self.options)}")
         return importlib.import_module(self.module)
 
 
-HOPPER = Fused("codegen.emit_hopper", ("dtype", "plane_dtype", "c_dtype", "layout"))
+HOPPER = Fused("codegen.emit_hopper", ("dtype", "plane_dtype", "c_dtype", "layout", "overlap"))
 AMPERE = Fused("codegen.emit_ampere", ("dtype", "plane_dtype", "c_dtype"))
 
 

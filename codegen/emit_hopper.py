@@ -70,7 +70,9 @@ def prefix(
 
 def _tables(found: Schedule, kinds: Types) -> str:
     lines = ["namespace {", "", _factors(found, kinds.layout), "", _wgmma(kinds), "}  // namespace", ""]
-    return "\n".join([*(["#define SUBCUBIC_BULK  // C can be stored in bulk"] if kinds.output != "fp32" else []), *lines])
+    return "\n".join(
+        [*(["#define SUBCUBIC_BULK  // C can be stored in bulk"] if kinds.output != "fp32" else []), *lines]
+    )
 
 
 def _factors(found: Schedule, layout: str) -> str:

@@ -69,7 +69,11 @@ def types(
 def prefix(plan: Plan, kinds: Types, family: str) -> str:
     """What the names of the entry points begin with, so that the files of one plan can be linked together."""
     parts = [plan.name, kinds.input, f"{kinds.plane}planes" if kinds.converted else ""]
-    parts += ["overlapped" if kinds.overlap else "", "fp32c" if kinds.output != kinds.input else "", kinds.layout if kinds.layout != "nn" else ""]
+    parts += [
+        "overlapped" if kinds.overlap else "",
+        "fp32c" if kinds.output != kinds.input else "",
+        kinds.layout if kinds.layout != "nn" else "",
+    ]
     return "_".join(filter(None, [*parts, family]))
 
 
@@ -187,9 +191,7 @@ def _flag(kinds: Types, side: int) -> str:
 def _maps(found: Schedule, kinds: Types) -> str:
     """``MapA``, ``MapB``: what makes the planes."""
     lines = ["// The linear maps to the planes; extras are copies of the blocks that are read where they lie."]
-    sides = [
-        transposed(side) if kinds.layout[i] == "t" else side for i, side in enumerate(fused_sides(found))
-    ]
+    sides = [transposed(side) if kinds.layout[i] == "t" else side for i, side in enumerate(fused_sides(found))]
     element = STORAGE["fp16"].bytes
     lines += [side_text(f"Map{name}", side, element, element) for name, side in zip("AB", sides, strict=True)]
     return "\n".join(lines)

@@ -1,8 +1,8 @@
 """A chain in two phases: first the products that need nothing prepared, then all others.
 
-While the first phase runs, planes can be made for the second one. A block of C that both phases add to would be written
-in both; instead the first phase leaves its part behind, once for all blocks with the same part, and the second one takes
-it into its accumulator where a prefix sum needs it.
+While the first phase runs, planes can be made for the second one. A block of C that both phases add to would be
+written in both; instead the first phase leaves its part behind, once for all blocks with the same part, and the second
+one takes it into its accumulator where a prefix sum needs it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def overlapped(W: NDArray[np.int64], ready: Sequence[int], fixed: frozenset[int]
         taken[block, j] = 1 if (parts[j] == row).all() else -1
     finished = np.flatnonzero(done & W[:, ready].any(axis=1))
     first = chain(
-        np.vstack([W[np.ix_(finished, ready)], *parts]),
+        np.vstack([W[finished][:, ready], *parts]),
         frozenset(i for i, p in enumerate(ready) if p in fixed),
     )
     second, slots = _second(
@@ -117,9 +117,7 @@ def _taken_up(found: Chain, others: list[int], carried: int) -> list[Step]:
     for step in found.steps:
         publications = tuple(replace(p, slot=p.slot + carried if p.slot >= 0 else -1) for p in step.publications)
         if step.product < len(others):
-            steps.append(
-                Step(others[step.product], step.sign, step.clear or clear, (*waiting, *publications))
-            )
+            steps.append(Step(others[step.product], step.sign, step.clear or clear, (*waiting, *publications)))
             waiting, clear = [], False
             continue
         taken = Publication(-1, step.sign, step.product - len(others), False, True, resume=True)

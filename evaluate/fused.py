@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from codegen.build import build_reported
+from codegen.emit import fused_arch, fused_emitter
 from codegen.plan import Plan
 from evaluate.kernel import INTEGER, POINTER, REAL, SIZE, Built, KernelError, check, load_library
 from evaluate.variants import Variant
@@ -158,18 +158,9 @@ def fused_text(plan: Plan, variant: Variant, arch: str) -> str:
     """The source of a fused kernel for a device.
 
     Raises:
-        ValueError: the plan cannot be emitted with these types.
+        ValueError: the plan cannot be emitted with these types, or the kernels for the device lack an option.
     """
-    if _family(arch) == "ampere" and variant.layout != "nn":
-        raise ValueError(f"fused kernels for {arch} take layout nn only, not {variant.layout}")
-    family = _family(arch)
-    emitter = import_module(f"codegen.emit_{family}")
-    return getattr(emitter, f"emit_{family}")(plan, **_options(variant))
-
-
-def fused_arch(arch: str) -> str:
-    """The architecture to build for: wgmma and TMA of sm_90 need its own instruction set, sm_90a."""
-    return "sm_90a" if arch == "sm_90" else arch
+    return fused_emitter(fused_arch(arch)).emit(plan, **_options(variant))
 
 
 def build_fused(plan: Plan, variant: Variant, arch: str) -> Built:
@@ -210,10 +201,6 @@ def _name(text: str) -> str:
     if not found:
         raise ValueError("the emitted text has no launch function")
     return found[1]
-
-
-def _family(arch: str) -> str:
-    return "hopper" if arch == "sm_90" else "ampere"
 
 
 def _options(variant: Variant) -> dict[str, Any]:

@@ -9,22 +9,23 @@ namespace {
 constexpr int kDirectTile = 128;  // columns where C is not stored in bulk
 constexpr int kThreads = 384, kProducerRegisters = 40, kConsumerRegisters = 232;
 constexpr int kPaceDepth = 128;  // see Pace
-constexpr u32 kPaceLag = 3, kPatience = 1024;
+constexpr u32 kPaceLag = 4, kPatience = 1024;
 
 // Keeps blocks in step, so that those which read the same rows or columns find them in L2: a block that is more than
 // kPaceLag pieces of work ahead of the average of those that are at work waits. It is a hint and nothing depends on it: a
 // block that has waited for kPatience polls goes on and never waits again in this launch. So a launch ends however few of
 // its blocks run at the same time, and no block ever waits for another without bound.
 struct Pace {
-  u64* all;  // pieces of all blocks at work, and above the 32nd bit their number; zero between launches
+  u64* all;   // pieces of all blocks at work, and above the 32nd bit their number; zero between launches
+  u64 seen;   // what they were one piece ago, so that nobody has to wait for the answer
   u32 pieces;
   bool patient;
 
   // Joins, as far as the others have come.
   __device__ __forceinline__ explicit Pace(u32* header) : all(reinterpret_cast<u64*>(header)), patient(true) {
-    const u64 now = load();
-    const u32 blocks = static_cast<u32>(now >> 32);
-    pieces = blocks ? static_cast<u32>(now) / blocks : 0;
+    seen = load();
+    const u32 blocks = static_cast<u32>(seen >> 32);
+    pieces = blocks ? static_cast<u32>(seen) / blocks : 0;
     atomicAdd(all, 1ull << 32 | pieces);
   }
   __device__ __forceinline__ ~Pace() { atomicAdd(all, 0 - (1ull << 32 | pieces)); }
@@ -37,12 +38,13 @@ struct Pace {
 
   __device__ __forceinline__ void step() {
     asm volatile("red.relaxed.gpu.global.add.u64 [%0], 1;" ::"l"(all) : "memory");
-    if (++pieces <= kPaceLag || !patient) return;
-    for (u32 polls = 0; polls < kPatience; ++polls) {
-      const u64 now = load();
-      if (static_cast<u32>(now) >= static_cast<u32>(now >> 32) * (pieces - kPaceLag)) return;
+    ++pieces;
+    for (u32 polls = 0; pieces > kPaceLag && patient; ++polls) {
+      if (static_cast<u32>(seen) >= static_cast<u32>(seen >> 32) * (pieces - kPaceLag)) break;
+      patient = polls < kPatience;
+      seen = load();
     }
-    patient = false;
+    seen = load();
   }
 };
 
