@@ -32,30 +32,67 @@ def test_one_strassen_level_agrees_with_the_formulas_written_out():
     np.testing.assert_array_equal(emulate(plan(strassen()), a, b, "bf16"), r(whole))
 
 
-def run_text(text, a, b, m, n, r):
-    """The sums of an emitted CUDA text, executed by NumPy on lists of fp32 blocks; ``r`` rounds what is stored."""
-    body = {side: text.split(f"struct Side{side} {{", 1)[1].split("};", 1)[0] for side in "ABC"}
-    scope = {"Accumulator": np.float32}
-    left, right = (
-        [r(eval(put, scope, {"x": blocks})) for put in re.findall(r"put\((.*)\);", body[side])]
-        for side, blocks in (("A", a), ("B", b))
-    )
-    products = iter([r(x @ y) for x, y in zip(left, right, strict=True)])
-    scope |= {"y": [None] * (m * n), "next": lambda: next(products)}
-    for line in body["C"].split("Block& y) {", 1)[1].replace("const auto ", "").splitlines():
-        exec(line.strip().rstrip(";").replace("}", ""), scope)
+def factors_of(text, side, blocks, copied, r):
+    """The factors of all products that an emitted CUDA text computes from a grid of fp32 blocks.
+
+    Plain blocks are read where they lie or, if ``copied``, every product has a plane of its own; ``r`` rounds planes.
+    """
+    body = text.split(f"struct Map{side} {{\n", 1)[1].split("\n};", 1)[0]
+    functions = dict(re.findall(r" void (\w+)\([^)]*\) \{\n(.*?)\n? {2}\}", body, re.S))
+    assert set(functions) == {"load", "load_extras", "combine", "combine_extras"}
+
+    class Loaded(dict):
+        """Blocks by their number; there are only those that the text has loaded."""
+
+        @property
+        def raw(self):
+            return self
+
+    x, planes = Loaded(), {}
+
+    def put(slot, value):
+        assert slot not in planes, "a plane is written once"
+        planes[slot] = r(value)
+
+    scope = {"Accumulator": np.float32, "x": x, "get": lambda i, j: blocks[i][j], "put": put}
+    for name in ("load", "combine", *(("load_extras", "combine_extras") if copied else ())):
+        for line in functions[name].splitlines():
+            exec(line.strip().rstrip(";"), scope)
+    table = text.split(f"constexpr short kFactors{side}[kRank] = {{", 1)[1].split("}", 1)[0]
+    entries = [int(entry) for entry in table.split(",")]
+    if copied:
+        return [planes[product] for product in range(len(entries))]
+    flat = sum(blocks, [])
+    return [planes[entry] if entry >= 0 else flat[-1 - entry] for entry in entries]
+
+
+def outputs_of(text, products, m, n):
+    """The blocks of C that an emitted CUDA text adds up from the products."""
+    body = text.split("struct MapC {\n", 1)[1].split("\n};", 1)[0].split("Block& y) {\n", 1)[1].rsplit("}", 1)[0]
+    left = iter(products)
+    scope = {"Accumulator": np.float32, "y": [None] * (m * n), "next": lambda: next(left)}
+    for line in body.splitlines():
+        exec(line.strip().removeprefix("const auto ").rstrip(";"), scope)
+    assert next(left, None) is None, "every product is read"
     return np.block([[scope["y"][i * n + j] for j in range(n)] for i in range(m)])
 
 
+@pytest.mark.parametrize("copied", [False, True])
 @pytest.mark.parametrize("name", ["winograd", "winograd2", "rectangular", "classical", "trivial"])
 @pytest.mark.parametrize("dtype", ["bf16", "fp16"])
-def test_the_sums_are_those_of_the_emitted_cuda_bit_for_bit(name, dtype):
+def test_the_sums_are_those_of_the_emitted_cuda_bit_for_bit(name, dtype, copied):
     made = plans()[name]
     m, k, n = made.format
     rng = np.random.default_rng(6)
     a = [[widen(np, draw(np, rng, (8, 8), dtype), dtype, "float32") for _ in range(k)] for _ in range(m)]
     b = [[widen(np, draw(np, rng, (8, 8), dtype), dtype, "float32") for _ in range(n)] for _ in range(k)]
-    expected = run_text(emit(made, "cuda", dtype=dtype), sum(a, []), sum(b, []), m, n, lambda x: rounded(x, dtype))
+    text = emit(made, "cuda", dtype=dtype)
+
+    def r(x):
+        return rounded(x, dtype)
+
+    left, right = (factors_of(text, side, blocks, copied, r) for side, blocks in (("A", a), ("B", b)))
+    expected = outputs_of(text, [r(x @ y) for x, y in zip(left, right, strict=True)], m, n)
     np.testing.assert_array_equal(emulate(made, np.block(a), np.block(b), dtype), rounded(expected, dtype))
 
 
