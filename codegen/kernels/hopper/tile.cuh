@@ -286,7 +286,13 @@ struct Publisher {
 
   __device__ __forceinline__ void park(const float (&sums)[T::sums], float c, const u32 (&left_over)[2]) {
     if constexpr (T::staged) {
-      if (thread == 0) stores_read<0>();
+      if (thread == 0) {
+        // Bulk additions to the same place would come in any order, and before what was parked there.
+        if (kind() == kAdd)
+          stores_written();
+        else
+          stores_read<0>();
+      }
       group_sync(group);
       stage<24, 4>(sums, c, left_over[0]);
       stage<28, 4>(sums, c, left_over[1]);
