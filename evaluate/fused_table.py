@@ -16,6 +16,7 @@ _TITLES = {"planes_given": "planes given", "b_constant": "B constant", "variable
 _HEAD = ("device", "scheme", "levels", "dtype", "M x N x K", "regime", *_TITLES.values(), "error of cuBLAS")
 # What is one line of the table; the operands are its columns.
 _LINE = ("format", "rank", "levels", "dtype", "plane_dtype", "layout", "M", "N", "K", "regime", "distribution")
+_OVERLAP = {"overlap": 1}  # the one option of the emitter that is no experiment
 
 
 def fused_table(folder: Path) -> str:
@@ -23,13 +24,15 @@ def fused_table(folder: Path) -> str:
 
     A ratio is baseline time over ours. Losses stand like gains: below 1, and in italics; where the interval touches 1
     there is an ``=``. The error is relative Frobenius over the baseline's, the worst of the line. Wrong rows and those
-    of too few pairs are left out, and so are experiments with options of the emitter.
+    of too few pairs are left out, and so are experiments with options of the emitter other than ``overlap``.
     """
     lines: dict[tuple[Any, ...], dict[str, Row]] = {}
     for document in load(folder):
         for row in document["rows"]:
-            if row.get("path") == FUSED_PATH and verdict(row) != "not measured" and not row.get("options"):
-                line = lines.setdefault((document["device"], *(row.get(key) for key in _LINE)), {})
+            options = row.get("options") or {}
+            if row.get("path") == FUSED_PATH and verdict(row) != "not measured" and options in ({}, _OVERLAP):
+                key = (document["device"], *(row.get(name) for name in _LINE), bool(options))
+                line = lines.setdefault(key, {})
                 line[row["operands"]] = row
     if not lines:
         return ""
@@ -40,7 +43,8 @@ def fused_table(folder: Path) -> str:
 
 def _order(device: str, row: Row) -> tuple[Any, ...]:
     scheme = (row["rank"], row["format"], row["levels"])
-    return device, row["dtype"], row["plane_dtype"], scheme, row["M"] * row["N"] * row["K"], row["regime"]
+    size = row["M"] * row["N"] * row["K"]
+    return device, row["dtype"], row["plane_dtype"], scheme, size, row["regime"], bool(row.get("options"))
 
 
 def _cells(device: str, line: Mapping[str, Row]) -> tuple[str, ...]:
@@ -51,7 +55,7 @@ def _cells(device: str, line: Mapping[str, Row]) -> tuple[str, ...]:
     errors = [one["error_fro"] / one["baseline_error_fro"] for one in line.values() if one.get("baseline_error_fro")]
     return (
         device,
-        f"{row['format']}:{row['rank']}",
+        f"{row['format']}:{row['rank']}" + (" overlapped" if row.get("options") else ""),
         str(row["levels"]),
         f"{row['dtype']}{planes}{layout}",
         shape_text(row),

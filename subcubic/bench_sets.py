@@ -38,6 +38,7 @@ class Line:
         path: "fused", "cuda" or "cublas".
         plane_dtype: of the planes, or "input".
         levels: of recursion.
+        overlap: whether planes are made by the same launch, while products run that need none.
         turned: whether the cheapest member of the scheme's orbit is measured in its place.
         pairs: of windows; None means what suits the regime.
     """
@@ -50,6 +51,7 @@ class Line:
     path: str = "fused"
     plane_dtype: str = "input"
     levels: int = 1
+    overlap: bool = False
     turned: bool = False
     pairs: int | None = None
 
@@ -95,7 +97,8 @@ def set_cases(
             continue
         plane_dtype = line.dtype if line.plane_dtype == "input" or not has_planes(plan) else line.plane_dtype
         product_dtype = "fp32" if line.path == "fused" else line.dtype
-        variant = Variant(line.dtype, line.path, line.operands, plane_dtype, product_dtype)
+        options = (("overlap", 1),) if line.overlap else ()
+        variant = Variant(line.dtype, line.path, line.operands, plane_dtype, product_dtype, options=options)
         windows = pairs or line.pairs or _PAIRS[line.regime]
         # Clocks under load are read where they have settled, of one dtype: it takes two seconds.
         load = line.regime == "steady" and line.dtype == "bf16"
@@ -112,6 +115,11 @@ def _hopper() -> dict[str, list[Line]]:
         "planes": _each_dtype("planes_given"),
         "variable": _each_dtype("variable"),
         "constant": _each_dtype("b_constant"),
+        "overlap": [
+            line
+            for mode in ("variable", "b_constant")
+            for line in _both(_WINOGRAD, (8192, 16384, _LONG), operands=mode, overlap=True)
+        ],
         "best": [
             line
             for scheme, levels in _BEST
