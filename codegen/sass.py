@@ -18,6 +18,7 @@ _PACKAGE = "nvidia-cuda-nvdisasm"
 # Warp and warpgroup products of tensor cores: HMMA, IMMA, DMMA, HGMMA, QGMMA, UTCHMMA and so on.
 _MMA = re.compile(r"(UTC)?[A-Z]G?MMA\b")
 _WIDTH = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
+_BARRIERS = ("MEMBAR", "ERRBAR")
 _LABEL = re.compile(r"^([.$\w]+):$")
 _INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:\{\s*)?(@!?U?P[T\d]+\s+)?([A-Z][\w.]*)(.*)$")
 _NO_RETURN = {"BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU", "EXIT", "RET", "BREAK", "KILL"}
@@ -34,6 +35,7 @@ class Loop(NamedTuple):
         membar_always: those of them that no turn of the loop gets around.
         local_stores: bytes of the stores to local memory that the text has, each counted once.
         local_loads: the same for loads.
+        local_always: bytes of those stores and loads that no turn of the loop gets around.
         inner: no loop inside it has tensor core instructions although it has.
     """
 
@@ -44,6 +46,7 @@ class Loop(NamedTuple):
     membar_always: int
     local_stores: int
     local_loads: int
+    local_always: int
     inner: bool
 
 
@@ -198,15 +201,11 @@ def _count(codes: Iterable[_Code]) -> tuple[int, int, int, int]:
     for code in codes:
         kind, *modifiers = code.opcode.split(".")
         mma += bool(_MMA.match(code.opcode))
-        membar += _is_barrier(code)
+        membar += kind in _BARRIERS
         width = next((_WIDTH[modifier] for modifier in modifiers if modifier in _WIDTH), 4)
         stores += width * (kind == "STL")
         loads += width * (kind == "LDL")
     return mma, membar, stores, loads
-
-
-def _is_barrier(code: _Code) -> bool:
-    return code.opcode.split(".")[0] in ("MEMBAR", "ERRBAR")
 
 
 def _loops(codes: list[_Code], edges: list[list[int]]) -> list[Loop]:
@@ -218,9 +217,12 @@ def _loops(codes: list[_Code], edges: list[list[int]]) -> list[Loop]:
         mma, membar, stores, loads = _count(codes[node] for node in cycle.members)
         # What passes through no product is no turn of a loop that has some, but a wait within it.
         wanted = cycle.members & products or cycle.members
-        barriers = [node for node in cycle.members if _is_barrier(codes[node])]
-        always = sum(not turns_without(edges, cycle, node, wanted) for node in barriers)
+        noted = [node for node in cycle.members if codes[node].opcode.split(".")[0] in (*_BARRIERS, "STL", "LDL")]
+        met = [codes[node] for node in noted if not turns_without(edges, cycle, node, wanted)]
+        _, membar_always, *local_always = _count(met)
         inner = bool(mma) and not any(other < cycle.members for other in with_products)
         start = f"{16 * min(cycle.members):#x}"
-        result.append(Loop(start, len(cycle.members), mma, membar, always, stores, loads, inner))
+        result.append(
+            Loop(start, len(cycle.members), mma, membar, membar_always, stores, loads, sum(local_always), inner)
+        )
     return result

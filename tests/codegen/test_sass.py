@@ -87,12 +87,13 @@ def test_spills_are_counted_as_ptxas_counts_them_and_found_in_the_loop():
     (loop,) = kernel.main_loops
     assert kernel.mma == {"HMMA": 1} and loop.mma == 1 and kernel.stack > 0
     assert 0 < loop.local_stores <= kernel.local_stores and 0 < loop.local_loads < kernel.local_loads
+    assert loop.local_always == loop.local_stores + loop.local_loads
 
 
 def test_the_same_kernel_with_enough_registers_has_none():
     (kernel,) = read(SPILLING.replace("PRODUCT", HMMA).replace("1024, 2", "256, 1"))
     assert kernel.local_stores == kernel.local_loads == kernel.stack == 0
-    assert [(loop.local_stores, loop.local_loads) for loop in kernel.main_loops] == [(0, 0)]
+    assert [(loop.local_stores, loop.local_loads, loop.local_always) for loop in kernel.main_loops] == [(0, 0, 0)]
 
 
 def test_without_products_there_is_no_main_loop():
@@ -133,6 +134,14 @@ def test_a_fence_that_few_turns_meet_is_told_from_one_that_all_meet():
     (kernel,) = read(NESTED.replace("INSIDE", "if (k == products) __threadfence();"))
     (main,) = kernel.main_loops
     assert main.membar and main.membar_always == 0
+
+
+@pytest.mark.parametrize(("when", "always"), [("k == products", 0), ("true", 8)])
+def test_local_accesses_that_few_turns_meet_are_told_from_those_that_all_meet(when, always):
+    inside = f"if ({when}) {{ volatile float kept[4]; __threadfence(); kept[k & 3] = out[k]; v[0] += kept[n & 3]; }}"
+    (kernel,) = read(NESTED.replace("INSIDE", inside))
+    (main,) = kernel.main_loops
+    assert (main.local_stores, main.local_loads, main.local_always) == (4, 4, always)
 
 
 def test_loops_through_jump_tables_and_functions_are_understood():
