@@ -47,3 +47,10 @@ def test_the_newest_row_counts(tmp_path):
     written(tmp_path, [row(1.08)], 21)
     lines = written(tmp_path, [row(1.05)])
     assert len(lines) == 3 and "1.080 [" in lines[2]
+
+
+def test_planes_made_in_the_same_launch_are_a_line_of_their_own(tmp_path):
+    rows = [row(1.02), row(1.05, options={"overlap": 1}), row(1.2, options={"sync": 0})]
+    lines = written(tmp_path, rows)[2:]
+    assert [" overlapped" in line for line in lines] == [False, True]
+    assert not any("1.200" in line for line in lines)
