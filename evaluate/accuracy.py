@@ -1,7 +1,8 @@
 """How wrong a computed product is, against a reference that is exact to far below the last bit of the result.
 
-Three measures, because the first looks harmless where the last does not (Ballard, Benson, Druinsky, Lipshitz and
-Schwartz, arXiv 1507.00687): relative Frobenius, max|e| / max|C|, and the componentwise max |e| / (|A||B|).
+Four measures, because the first looks harmless where others do not (Ballard, Benson, Druinsky, Lipshitz and Schwartz,
+arXiv 1507.00687): relative Frobenius, max|e| / max|C|, the componentwise max |e| / (|A||B|), and units in the last
+place of all but one element in a thousand.
 """
 
 from __future__ import annotations
@@ -17,16 +18,18 @@ from numpy.typing import NDArray
 from catalog.measures import growth
 from codegen.plan import Plan
 from evaluate.operands import DTYPES, widen
+from evaluate.spoiled import Spoiled
 
 # Larger C than this many rows is judged on a sample of rows, over all their columns.
 WHOLE_ROWS, SAMPLE_ROWS = 1024, 256
 _COLUMNS = 2048  # columns of the reference made at a time
+_PERCENTILE = 0.999  # of the errors in units in the last place
 _SLICES = 4  # of each fp64 operand; 4 x 18 bits cover 53 for elements down to 2^-19 of the largest in their row
 
 
 @dataclass(frozen=True)
 class Errors:
-    """Errors of one computed C; NaN where C is not finite.
+    """Errors of one computed C; NaN where C is not finite but should be.
 
     Attributes:
         fro: |e|_F / |C|_F.
@@ -34,6 +37,11 @@ class Errors:
         componentwise: max |e_ij| / (|A||B|)_ij.
         normalised: componentwise divided by K times the unit roundoff of the dtype of C.
         rows: rows of C that were compared.
+        ulp: 99.9th percentile of |e_ij| in units in the last place of c_ij in the dtype of C.
+        cancellation: how much larger C would be, in the Frobenius norm, if the signs of its terms were random; at
+            least 1.
+        missing: elements that are finite where the true one is not.
+        spread: elements that are not finite where the true one is, though a block scheme may mix it with such.
     """
 
     fro: float
@@ -41,6 +49,10 @@ class Errors:
     componentwise: float
     normalised: float
     rows: int
+    ulp: float = 0.0
+    cancellation: float = 1.0
+    missing: int = 0
+    spread: int = 0
 
 
 def sample_rows(rows: int, blocks: int, seed: int, count: int = SAMPLE_ROWS) -> NDArray[np.int64]:
@@ -61,7 +73,13 @@ def sample_rows(rows: int, blocks: int, seed: int, count: int = SAMPLE_ROWS) -> 
 
 
 def errors(
-    xp: Any, outputs: Sequence[Any], a: Any, b: Any, dtype: str, rows: NDArray[np.int64] | None = None
+    xp: Any,
+    outputs: Sequence[Any],
+    a: Any,
+    b: Any,
+    dtype: str,
+    rows: NDArray[np.int64] | None = None,
+    blocks: tuple[int, int] = (1, 1),
 ) -> list[Errors]:
     """Errors of several computed products of the same operands.
 
@@ -72,36 +90,62 @@ def errors(
         b: [K, N], stored as ``dtype``.
         dtype: a key of ``evaluate.operands.DTYPES``.
         rows: rows of C to compare; default all.
+        blocks: rows and columns of blocks of C. An infinity or NaN of A or B may reach the same place of other blocks.
     """
     inner, columns = b.shape
     rows = np.arange(a.shape[0]) if rows is None else rows
     index = xp.asarray(rows)
     left = widen(xp, a[index], dtype)
-    square, largest = 0.0, 0.0
-    sums, peaks, ratios = ([0.0] * len(outputs) for _ in range(3))
-    for start in range(0, columns, _COLUMNS):
-        span = slice(start, min(start + _COLUMNS, columns))
-        right = widen(xp, b[:, span], dtype)
-        parts = exact_parts(xp, left, right, dtype)
-        truth, bound = sum(parts[1:], parts[0]), xp.abs(left) @ xp.abs(right)
-        square += float((truth * truth).sum())
-        largest = max(largest, float(xp.abs(truth).max()))
-        for i, output in enumerate(outputs):
-            error = widen(xp, output[index, span], dtype)
-            for part in parts:  # largest first: the first difference is exact where C is nearly right
-                error = error - part
-            error = xp.abs(error)
-            sums[i] += float((error * error).sum())
-            peaks[i] = _larger(peaks[i], float(error.max()))
-            # An element whose terms are all zero must be zero.
-            excess = xp.where(error > 0, xp.inf, error)
-            ratio = xp.where(bound > 0, error / xp.where(bound > 0, bound, 1), excess)
-            ratios[i] = _larger(ratios[i], float(ratio.max()))
+    spoiled = Spoiled.of(xp, a, b, dtype, blocks)
+    reference = _Reference()
+    tallies = [_Tally(xp) for _ in outputs]
+    with np.errstate(invalid="ignore", over="ignore"):
+        for start in range(0, columns, _COLUMNS):
+            span = slice(start, min(start + _COLUMNS, columns))
+            right = widen(xp, b[:, span], dtype)
+            parts = exact_parts(xp, left, right, dtype)
+            truth, bound = sum(parts[1:], parts[0]), xp.abs(left) @ xp.abs(right)
+            masks = spoiled.masks(xp, index, span) if spoiled else None
+            reference.add(xp, truth, (left * left) @ (right * right), masks[0] if masks else None)
+            for tally, output in zip(tallies, outputs, strict=True):
+                found = widen(xp, output[index, span], dtype)
+                error = found
+                for part in parts:  # largest first: the first difference is exact where C is nearly right
+                    error = error - part
+                error = xp.abs(error)
+                if masks:  # errors of what is not finite say nothing; it is counted
+                    finite, excused = masks
+                    wrong = ~xp.isfinite(found)
+                    tally.missing += int((~finite & ~wrong).sum())
+                    tally.spread += int((finite & excused & wrong).sum())
+                    error = xp.where(~finite | (excused & wrong), 0, error)
+                tally.add(error, bound, units(xp, truth, dtype))
     unit = inner * DTYPES[dtype].roundoff
+    size, largest = sqrt(reference.square), reference.largest
+    cancellation = max(1.0, _ratio(sqrt(reference.walk), size))
     return [
-        Errors(_ratio(sqrt(s) if s >= 0 else s, sqrt(square)), _ratio(p, largest), r, r / unit, len(rows))
-        for s, p, r in zip(sums, peaks, ratios, strict=True)
+        Errors(
+            _ratio(sqrt(t.square) if t.square >= 0 else t.square, size),
+            _ratio(t.peak, largest),
+            t.ratio,
+            t.ratio / unit,
+            len(rows),
+            t.percentile(),
+            cancellation,
+            t.missing,
+            t.spread,
+        )
+        for t in tallies
     ]
+
+
+def units(xp: Any, values: Any, dtype: str) -> Any:
+    """The distance [same shape] from the magnitude of each value, in fp64, to the next larger number of a dtype."""
+    kind = DTYPES[dtype]
+    _, exponent = xp.frexp(values)
+    smallest = round(log2(kind.smallest))
+    exponent = xp.where(values == 0, smallest, xp.maximum(exponent + round(log2(kind.roundoff)), smallest))
+    return xp.ldexp(xp.ones(values.shape), exponent)
 
 
 def exact_parts(xp: Any, left: Any, right: Any, dtype: str) -> list[Any]:
@@ -130,8 +174,54 @@ def tolerance(plan: Plan, dtype: str, product_dtype: str, inner: int) -> float:
 
 
 def is_correct(found: Errors, limit: float) -> bool:
-    """Whether the errors are rounding: Frobenius and largest error are within ``limit``; NaN never is."""
-    return isfinite(found.componentwise) and found.fro <= limit and found.max <= limit
+    """Whether the errors are rounding: Frobenius and largest error are within ``limit``; NaN never is.
+
+    Where C is small because its terms cancel, rounding is as large as if they did not, so the limit is larger by that.
+    An infinity or NaN that should have come out and did not is never correct. A wrong row of C that is smaller than the
+    rounding of the largest one is not seen: schemes are only normwise stable.
+    """
+    limit *= found.cancellation
+    return isfinite(found.componentwise) and found.fro <= limit and found.max <= limit and not found.missing
+
+
+class _Reference:
+    """Sizes of the true product, summed over its parts."""
+
+    def __init__(self) -> None:
+        self.square = self.walk = self.largest = 0.0
+
+    def add(self, xp: Any, truth: Any, walk: Any, finite: Any | None) -> None:
+        if finite is not None:
+            truth, walk = xp.where(finite, truth, 0), xp.where(finite, walk, 0)
+        self.square += float((truth * truth).sum())
+        self.walk += float(walk.sum())
+        self.largest = max(self.largest, float(xp.abs(truth).max()))
+
+
+class _Tally:
+    """Errors of one computed product, summed over its parts."""
+
+    def __init__(self, xp: Any) -> None:
+        self.xp = xp
+        self.square = self.peak = self.ratio = 0.0
+        self.missing = self.spread = 0
+        self.in_units: list[Any] = []
+
+    def add(self, error: Any, bound: Any, unit: Any) -> None:
+        xp = self.xp
+        self.square += float((error * error).sum())
+        self.peak = _larger(self.peak, float(error.max()))
+        # An element whose terms are all zero must be zero.
+        excess = xp.where(error > 0, xp.inf, error)
+        ratio = xp.where(bound > 0, error / xp.where(bound > 0, bound, 1), excess)
+        self.ratio = _larger(self.ratio, float(ratio.max()))
+        self.in_units.append((error / unit).astype("float32").ravel())
+
+    def percentile(self) -> float:
+        """The 99.9th percentile of the errors in units in the last place, NaN if any is."""
+        values = self.xp.concatenate(self.in_units)
+        place = ceil(_PERCENTILE * (len(values) - 1))
+        return self.peak if self.peak != self.peak else float(self.xp.partition(values, place)[place])
 
 
 def _slices(xp: Any, values: Any, axis: int, bits: int) -> list[Any]:

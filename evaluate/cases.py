@@ -27,6 +27,7 @@ class Settings:
         regime: burst or steady.
         distribution: of the operands.
         seed: of operands, orders and row samples.
+        seeds: how many, from ``seed`` on, errors are found for; times are those of the first.
         limit: seconds a row may spend on pairs, or None.
         set: name of the set of shapes, copied into each row.
         load: whether to read clocks and power while each arm runs, about two seconds a row.
@@ -37,6 +38,7 @@ class Settings:
     regime: str = "burst"
     distribution: str = "normal"
     seed: int = 0
+    seeds: int = 1
     limit: float | None = None
     set: str = "custom"
     load: bool = True
@@ -47,6 +49,8 @@ class Settings:
         check_choice("distribution", self.distribution, DISTRIBUTIONS)
         if self.pairs < 1:
             raise ValueError(f"pairs must be at least 1, not {self.pairs}")
+        if self.seeds < 1:
+            raise ValueError(f"seeds must be at least 1, not {self.seeds}")
 
 
 @dataclass(frozen=True)

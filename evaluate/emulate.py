@@ -1,5 +1,7 @@
 """The error of a kernel without the kernel: every rounding it makes, made on the CPU.
 
+This is the kernel with the vendor's products; that with one accumulator is in ``evaluate.emulate_fused``.
+
 Planes are summed in fp32 and rounded to the plane type, products accumulate in fp32 and are rounded to the type in
 which they are stored, blocks of C are summed in fp32 and rounded once. The sums are those of the emitted CUDA, term by
 term in its order, so only two things differ from a GPU's: the order in which a product accumulates, and that the device
@@ -32,6 +34,7 @@ def rounded(values: Matrix, dtype: str) -> Matrix:
         return values.astype(_type(dtype)).astype(np.float32)
 
 
+@np.errstate(invalid="ignore", over="ignore")
 def emulate(
     plan: Plan,
     a: Matrix,
@@ -65,8 +68,8 @@ def emulate(
         raise ValueError(f"A has {a.shape[1]} columns but B has {b.shape[0]} rows")
     m, k, n = plan.format
     narrowing = plane_dtype == "fp16" and dtype != "fp16"
-    planes_a, scale_a = _planes(_sums(plan.scheme.U, _blocks(a, m, k)), plane_dtype, narrowing)
-    planes_b, scale_b = _planes(_sums(plan.scheme.V, _blocks(b, k, n)), plane_dtype, narrowing)
+    planes_a, scale_a = planes_of(sums_of(plan.scheme.U, blocks_of(a, m, k)), plane_dtype, narrowing)
+    planes_b, scale_b = planes_of(sums_of(plan.scheme.V, blocks_of(b, k, n)), plane_dtype, narrowing)
     unscale = np.float32(1 / (scale_a * scale_b))
     blocks = np.zeros((m * n, len(planes_a[0]), planes_b[0].shape[1]), np.float32)
     for x, y, column in zip(planes_a, planes_b, plan.scheme.W.T.tolist(), strict=True):
@@ -79,12 +82,13 @@ def emulate(
     return rounded(result / np.float32(plan.divisor) if plan.divisor != 1 else result, dtype)
 
 
+@np.errstate(invalid="ignore", over="ignore")
 def emulate_baseline(a: Matrix, b: Matrix, dtype: str) -> Matrix:
     """C = A B as a plain GEMM computes it: fp32 accumulation, one rounding."""
     return rounded(a @ b, dtype)
 
 
-def _sums(factor: Factor, blocks: list[Matrix]) -> list[Matrix]:
+def sums_of(factor: Factor, blocks: list[Matrix]) -> list[Matrix]:
     """The linear combinations of each column of a factor matrix: positive terms first, then by block."""
     sums = []
     for column in factor.T.tolist():
@@ -96,7 +100,7 @@ def _sums(factor: Factor, blocks: list[Matrix]) -> list[Matrix]:
     return sums
 
 
-def _planes(sums: list[Matrix], dtype: str, scaled: bool) -> tuple[list[Matrix], float]:
+def planes_of(sums: list[Matrix], dtype: str, scaled: bool) -> tuple[list[Matrix], float]:
     """The rounded planes and the power of two they were multiplied by."""
     scale = 1.0
     peak = max(float(np.abs(plane).max(initial=0)) for plane in sums)
@@ -105,7 +109,7 @@ def _planes(sums: list[Matrix], dtype: str, scaled: bool) -> tuple[list[Matrix],
     return [rounded(plane * np.float32(scale), dtype) for plane in sums], scale
 
 
-def _blocks(matrix: Matrix, rows: int, columns: int) -> list[Matrix]:
+def blocks_of(matrix: Matrix, rows: int, columns: int) -> list[Matrix]:
     """Equal blocks, row-major, of the matrix padded with zeros."""
     height, width = -(-matrix.shape[0] // rows), -(-matrix.shape[1] // columns)
     padded = np.zeros((height * rows, width * columns), np.float32)

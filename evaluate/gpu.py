@@ -169,8 +169,9 @@ def draw_buffers(xp: Any, variant: Variant, shape: Sizes, distribution: str, see
     sets = 1 + ceil(2 * l2_bytes / ((m * k + k * n + m * n) * DTYPES[dtype].bytes))
     rng = xp.random.default_rng(seed)
     sides = []
-    for letter, size in zip(variant.layout, ((m, k), (k, n)), strict=True):
-        first = draw(xp, rng, size[::-1] if letter == "t" else size, dtype, distribution)
+    for side, letter, size in zip("ab", variant.layout, ((m, k), (k, n)), strict=True):
+        transposed = letter == "t"
+        first = draw(xp, rng, size[::-1] if transposed else size, dtype, distribution, side, transposed)
         sides.append([first, *(first.copy() for _ in range(sets - 1))])
     outputs, references = ([poison(xp, (m, n), dtype) for _ in range(sets)] for _ in range(2))
     return Buffers(xp, shape, sides[0], sides[1], outputs, references)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from codegen.plan import Plan
 from evaluate import cpu
-from evaluate.accuracy import Errors, errors, is_correct, sample_rows, tolerance
+from evaluate.accuracy import Errors, errors, sample_rows, tolerance
 from evaluate.cases import Case, Row
 from evaluate.counters import count
 from evaluate.device import DeviceInfo
+from evaluate.error_keys import error_keys
 from evaluate.gpu import Arms, build_library, load_snapshot, open_arms
 from evaluate.kernel import Built
 from evaluate.operands import draw, poison
@@ -49,7 +49,7 @@ def _gpu_row(case: Case, built: Built, gpu: DeviceInfo) -> Row:
         arms.ours(0)
         baseline_text, baseline = _fastest(arms, gpu)
         baseline(0)
-        found = _errors(arms.xp, [arms.result, arms.baseline_result], arms.a, arms.b, case)
+        found = [_errors(arms.xp, [arms.result, arms.baseline_result], arms.a, arms.b, case, settings.seed)]
         first = arms.result.copy()
         measure = gpu_measure(arms.xp, GPU_REGIMES[settings.regime], gpu.l2_bytes)
         timed = compare(measure, arms.ours, baseline, pairs=settings.pairs, seed=settings.seed, limit=settings.limit)
@@ -60,15 +60,20 @@ def _gpu_row(case: Case, built: Built, gpu: DeviceInfo) -> Row:
         arms.ours(0)
         # A result that moves between launches on the same operands is a race, however small the difference.
         repeatable = bool(arms.xp.array_equal(first.view(arms.xp.uint8), arms.result.view(arms.xp.uint8)))
-        found["correct"] = found["correct"] and repeatable
         row = {
             **_times(timed, case),
-            **found,
             "repeatable": repeatable,
             "workspace_bytes": arms.workspace_bytes,
             "baseline": baseline_text,
             **loads,
         }
+    for seed in range(settings.seed + 1, settings.seed + settings.seeds):
+        with open_arms(case.variant, built, case.shape, settings.distribution, seed, gpu) as arms:
+            arms.ours(0)
+            dict(arms.baselines).get(baseline_text, arms.baselines[0][1])(0)
+            found.append(_errors(arms.xp, [arms.result, arms.baseline_result], arms.a, arms.b, case, seed))
+    row |= _error_keys(case, found)
+    row["correct"] = row["correct"] and repeatable
     if settings.counters:
         row |= {"counters": count(case, "ours"), "baseline_counters": count(case, "baseline")}
     return row
@@ -85,26 +90,38 @@ def _fastest(arms: Arms, gpu: DeviceInfo) -> tuple[str, Launch]:
 def _cpu_row(case: Case, arms: tuple[cpu.Multiply, cpu.Multiply]) -> Row:
     m, n, k = case.shape
     settings, (dtype, path) = case.settings, (case.variant.dtype, case.variant.path)
-    rng = np.random.default_rng(settings.seed)
-    a, b = (draw(np, rng, size, dtype, settings.distribution) for size in ((m, k), (k, n)))
     outputs = [poison(np, (m, n), dtype) for _ in range(2)]
     ours, baseline = arms
-    ours(a, b, outputs[0])
-    baseline(a, b, outputs[1])
-    found = _errors(np, outputs, a, b, case)
+
+    def drawn(seed: int) -> tuple[Any, Any]:
+        rng = np.random.default_rng(seed)
+        return (
+            draw(np, rng, (m, k), dtype, settings.distribution, "a"),
+            draw(np, rng, (k, n), dtype, settings.distribution, "b"),
+        )
+
+    found: list[tuple[Errors, Errors]] = []
+    # The first seed comes last, so that its operands are there to be timed.
+    for seed in reversed(range(settings.seed, settings.seed + settings.seeds)):
+        a, b = drawn(seed)
+        with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is judged by what comes out
+            ours(a, b, outputs[0])
+            baseline(a, b, outputs[1])
+        found.insert(0, _errors(np, outputs, a, b, case, seed))
     timed = None
     if path != "emulated":
-        timed = compare(
-            host_measure(HOST_REGIMES[settings.regime]),
-            lambda _: ours(a, b, outputs[0]),
-            lambda _: baseline(a, b, outputs[1]),
-            pairs=settings.pairs,
-            seed=settings.seed,
-            limit=settings.limit,
-        )
+        with np.errstate(invalid="ignore", over="ignore"):
+            timed = compare(
+                host_measure(HOST_REGIMES[settings.regime]),
+                lambda _: ours(a, b, outputs[0]),
+                lambda _: baseline(a, b, outputs[1]),
+                pairs=settings.pairs,
+                seed=settings.seed,
+                limit=settings.limit,
+            )
     return {
         **_times(timed, case),
-        **found,
+        **_error_keys(case, found),
         "workspace_bytes": cpu.workspace_bytes(case.plan, dtype, m, n, k) if path == "c" else None,
         "baseline": cpu.describe_baseline(dtype, path),
     }
@@ -120,27 +137,14 @@ def _times(timed: Comparison | None, case: Case) -> Row:
     }
 
 
-def _errors(xp: Any, outputs: list[Any], a: Any, b: Any, case: Case) -> Row:
-    plan, variant = case.plan, case.variant
-    rows = sample_rows(a.shape[0], plan.format.m, case.settings.seed)
-    ours, baseline = errors(xp, outputs, a, b, variant.dtype, rows)
+def _errors(xp: Any, outputs: list[Any], a: Any, b: Any, case: Case, seed: int) -> tuple[Errors, Errors]:
+    """Those of the scheme and of the baseline."""
+    m, _, n = case.plan.format
+    ours, baseline = errors(xp, outputs, a, b, case.variant.dtype, sample_rows(a.shape[0], m, seed), (m, n))
+    return ours, baseline
+
+
+def _error_keys(case: Case, found: list[tuple[Errors, Errors]]) -> Row:
+    variant = case.variant
     stored = variant.plane_dtype if variant.path in CHAINED_PATHS else variant.product_dtype
-    limit = tolerance(plan, variant.dtype, stored, b.shape[0])
-    return {
-        **_error_keys("error", ours),
-        **_error_keys("baseline_error", baseline),
-        "error_rows": ours.rows,
-        "error_limit": limit,
-        "correct": is_correct(ours, limit),
-    }
-
-
-def _error_keys(prefix: str, found: Errors) -> Row:
-    values = {
-        "fro": found.fro,
-        "max": found.max,
-        "componentwise": found.componentwise,
-        "componentwise_per_ku": found.normalised,
-    }
-    # JSON has no NaN; a C that is not finite has no error figures and is not correct.
-    return {f"{prefix}_{key}": value if isfinite(value) else None for key, value in values.items()}
+    return error_keys(case.plan, found, tolerance(case.plan, variant.dtype, stored, case.shape[2]))

@@ -52,11 +52,16 @@ class Layout(StrEnum):
 
 
 class Distribution(StrEnum):
-    """What the random inputs are drawn from: standard normal, [-1, 1], [0, 1]."""
+    """What the random inputs are drawn from, see ``evaluate.operands.DISTRIBUTIONS``."""
 
     NORMAL = "normal"
     UNIFORM = "uniform"
     POSITIVE = "positive"
+    LOGNORMAL = "lognormal"
+    OUTLIERS = "outliers"
+    OUTLIERS60 = "outliers60"
+    CANCELLATION = "cancellation"
+    NONFINITE = "nonfinite"
 
 
 def values(chosen: Sequence[StrEnum] | None, default: StrEnum) -> tuple[str, ...]:

@@ -78,6 +78,7 @@ def bench(
     regime: Annotated[Regime, typer.Option(help="Idle gaps, or settled clocks.")] = Regime.BURST,
     distribution: Annotated[Distribution, typer.Option(help="Of the random inputs.")] = Distribution.NORMAL,
     seed: Annotated[int, typer.Option(help="Of the random inputs.")] = 0,
+    seeds: Annotated[int, typer.Option(help="Errors of so many seeds: median and worst beside the first.")] = 1,
     limit: Annotated[float | None, typer.Option(help="Seconds of timing per row, at least 7 pairs.")] = None,
     total: Annotated[float | None, typer.Option(help="Seconds after which no further row is begun.")] = None,
     counters: Annotated[
@@ -100,7 +101,13 @@ def bench(
         raise UsageError("give either a SCHEME or several, or --set NAME, or --path table")
     gpu = require_gpu() if set_name or table else device_of(device.value)
     kind = "gpu" if gpu else "cpu"
-    for name, numbers, least in (("size", size, 1), ("levels", levels, 1), ("pairs", [pairs], 1), ("seed", [seed], 0)):
+    for name, numbers, least in (
+        ("size", size, 1),
+        ("levels", levels, 1),
+        ("pairs", [pairs], 1),
+        ("seed", [seed], 0),
+        ("seeds", [seeds], 1),
+    ):
         for value in numbers or []:
             at_least(least, name, value)
     for name, seconds in (("limit", limit), ("total", total)):
@@ -120,7 +127,8 @@ def bench(
         options=tuple(emitter_option(item) for item in emitter or []),
     )
     limit = limit if limit is not None else _QUICK_S if quick else _CPU_S if kind == "cpu" else None
-    common: dict[str, Any] = {"distribution": distribution.value, "seed": seed, "limit": limit, "counters": counters}
+    common: dict[str, Any] = {"distribution": distribution.value, "seed": seed, "seeds": seeds}
+    common |= {"limit": limit, "counters": counters}
     if set_name:
         found = list(set_cases(lines, set_name, known, pairs=pairs, **common))
     else:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from subcubic import catalog_verbs, search_verb
+from subcubic.accuracy_verb import accuracy
 from subcubic.bench_verb import bench
 from subcubic.closure_verb import closure
 from subcubic.doctor import doctor
@@ -38,5 +39,5 @@ catalog_verbs.app.command()(closure)
 app.add_typer(catalog_verbs.app, name="catalog")
 app.command()(export)
 app.command()(bench)
-
+app.command()(accuracy)
 app.command()(doctor)
