@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from catalog.measures import growth
 from codegen.plan import Plan
+from evaluate.mixing import Mixing
 from evaluate.operands import DTYPES, widen
 from evaluate.spoiled import Spoiled
 
@@ -24,6 +25,8 @@ from evaluate.spoiled import Spoiled
 WHOLE_ROWS, SAMPLE_ROWS = 1024, 256
 _COLUMNS = 2048  # columns of the reference made at a time
 _PERCENTILE = 0.999  # of the errors in units in the last place
+_PEAKED = 2  # the largest of millions of errors, each beside its own size, over the root of their mean square
+_ATOMS = 32  # roundings to subnormal numbers that may meet in one element
 _SLICES = 4  # of each fp64 operand; 4 x 18 bits cover 53 for elements down to 2^-19 of the largest in their row
 
 
@@ -42,6 +45,8 @@ class Errors:
             least 1.
         missing: elements that are finite where the true one is not.
         spread: elements that are not finite where the true one is, though a block scheme may mix it with such.
+        mixed: max |e_ij| over the size of what a block scheme may mix into c_ij: the root of the sum of squares of c_ij
+            and of all terms. What rounding to subnormal numbers can do is left out.
     """
 
     fro: float
@@ -53,6 +58,7 @@ class Errors:
     cancellation: float = 1.0
     missing: int = 0
     spread: int = 0
+    mixed: float = 0.0
 
 
 def sample_rows(rows: int, blocks: int, seed: int, count: int = SAMPLE_ROWS) -> NDArray[np.int64]:
@@ -79,7 +85,7 @@ def errors(
     b: Any,
     dtype: str,
     rows: NDArray[np.int64] | None = None,
-    blocks: tuple[int, int] = (1, 1),
+    blocks: tuple[int, int, int] = (1, 1, 1),
 ) -> list[Errors]:
     """Errors of several computed products of the same operands.
 
@@ -90,15 +96,16 @@ def errors(
         b: [K, N], stored as ``dtype``.
         dtype: a key of ``evaluate.operands.DTYPES``.
         rows: rows of C to compare; default all.
-        blocks: rows and columns of blocks of C. An infinity or NaN of A or B may reach the same place of other blocks.
+        blocks: blocks along M, K and N, see ``mixed`` and ``spread``.
     """
     inner, columns = b.shape
     rows = np.arange(a.shape[0]) if rows is None else rows
     index = xp.asarray(rows)
     left = widen(xp, a[index], dtype)
-    spoiled = Spoiled.of(xp, a, b, dtype, blocks)
+    spoiled = Spoiled.of(xp, a, b, dtype, (blocks[0], blocks[2]))
+    mixing = Mixing(xp, a, b, dtype, index, blocks)
     reference = _Reference()
-    tallies = [_Tally(xp) for _ in outputs]
+    tallies = [_Tally(xp, _ATOMS * DTYPES[dtype].smallest) for _ in outputs]
     with np.errstate(invalid="ignore", over="ignore"):
         for start in range(0, columns, _COLUMNS):
             span = slice(start, min(start + _COLUMNS, columns))
@@ -107,6 +114,8 @@ def errors(
             truth, bound = sum(parts[1:], parts[0]), xp.abs(left) @ xp.abs(right)
             masks = spoiled.masks(xp, index, span) if spoiled else None
             reference.add(xp, truth, (left * left) @ (right * right), masks[0] if masks else None)
+            # Terms of one sign add up to more than the root of the sum of their squares.
+            sizes = xp.hypot(mixing.sizes(span), xp.where(xp.isfinite(truth), truth, 0))
             for tally, output in zip(tallies, outputs, strict=True):
                 found = widen(xp, output[index, span], dtype)
                 error = found
@@ -119,7 +128,7 @@ def errors(
                     tally.missing += int((~finite & ~wrong).sum())
                     tally.spread += int((finite & excused & wrong).sum())
                     error = xp.where(~finite | (excused & wrong), 0, error)
-                tally.add(error, bound, units(xp, truth, dtype))
+                tally.add(error, bound, units(xp, truth, dtype), sizes)
     unit = inner * DTYPES[dtype].roundoff
     size, largest = sqrt(reference.square), reference.largest
     cancellation = max(1.0, _ratio(sqrt(reference.walk), size))
@@ -134,6 +143,7 @@ def errors(
             cancellation,
             t.missing,
             t.spread,
+            t.mixed,
         )
         for t in tallies
     ]
@@ -173,15 +183,33 @@ def tolerance(plan: Plan, dtype: str, product_dtype: str, inner: int) -> float:
     return (6 * stored + 8 * sqrt(inner) * DTYPES[dtype].accumulator_roundoff) * factor
 
 
-def is_correct(found: Errors, limit: float) -> bool:
-    """Whether the errors are rounding: Frobenius and largest error are within ``limit``; NaN never is.
+def is_correct(found: Errors, limit: float, mixed: bool = True) -> bool:
+    """Whether the errors are rounding.
 
-    Where C is small because its terms cancel, rounding is as large as if they did not, so the limit is larger by that.
-    An infinity or NaN that should have come out and did not is never correct. A wrong row of C that is smaller than the
-    rounding of the largest one is not seen: schemes are only normwise stable.
+    Frobenius and largest error must be within ``limit``. Where C is small because its terms cancel, rounding is as
+    large as if they did not, so for these two the limit is larger by that. With ``mixed`` every element is judged
+    beside the terms that may be mixed into it, which finds mistakes in rows or columns that are small beside others.
+    NaN is never right, nor is a finite number where there should be none.
+
+    Args:
+        found: see ``errors``.
+        limit: see ``tolerance``.
+        mixed: false where stored planes or products have less range than the operands, so that small rows are lost.
     """
-    limit *= found.cancellation
-    return isfinite(found.componentwise) and found.fro <= limit and found.max <= limit and not found.missing
+    wide = limit * found.cancellation
+    right = isfinite(found.componentwise) and found.fro <= wide and found.max <= wide and not found.missing
+    return right and (found.mixed <= _PEAKED * limit or not mixed)
+
+
+def _slices(xp: Any, values: Any, axis: int, bits: int) -> list[Any]:
+    _, exponent = xp.frexp(xp.abs(values).max(axis=axis, keepdims=True))
+    slices = []
+    for s in range(1, _SLICES + 1):
+        unit = xp.ldexp(xp.ones(exponent.shape), exponent - bits * s)
+        part = xp.rint(values / unit) * unit
+        slices.append(part)
+        values = values - part
+    return slices
 
 
 class _Reference:
@@ -201,38 +229,31 @@ class _Reference:
 class _Tally:
     """Errors of one computed product, summed over its parts."""
 
-    def __init__(self, xp: Any) -> None:
-        self.xp = xp
-        self.square = self.peak = self.ratio = 0.0
+    def __init__(self, xp: Any, negligible: float) -> None:
+        self.xp, self.negligible = xp, negligible
+        self.square = self.peak = self.ratio = self.mixed = 0.0
         self.missing = self.spread = 0
         self.in_units: list[Any] = []
 
-    def add(self, error: Any, bound: Any, unit: Any) -> None:
+    def add(self, error: Any, bound: Any, unit: Any, sizes: Any) -> None:
         xp = self.xp
         self.square += float((error * error).sum())
         self.peak = _larger(self.peak, float(error.max()))
-        # An element whose terms are all zero must be zero.
-        excess = xp.where(error > 0, xp.inf, error)
-        ratio = xp.where(bound > 0, error / xp.where(bound > 0, bound, 1), excess)
-        self.ratio = _larger(self.ratio, float(ratio.max()))
+        self.ratio = _larger(self.ratio, self._largest(error, bound))
+        self.mixed = _larger(self.mixed, self._largest(error - xp.minimum(error, self.negligible), sizes))
         self.in_units.append((error / unit).astype("float32").ravel())
+
+    def _largest(self, error: Any, bound: Any) -> float:
+        """The largest ratio; an element whose terms are all zero must be zero."""
+        xp = self.xp
+        excess = xp.where(error > 0, xp.inf, error)
+        return float(xp.where(bound > 0, error / xp.where(bound > 0, bound, 1), excess).max())
 
     def percentile(self) -> float:
         """The 99.9th percentile of the errors in units in the last place, NaN if any is."""
         values = self.xp.concatenate(self.in_units)
         place = ceil(_PERCENTILE * (len(values) - 1))
         return self.peak if self.peak != self.peak else float(self.xp.partition(values, place)[place])
-
-
-def _slices(xp: Any, values: Any, axis: int, bits: int) -> list[Any]:
-    _, exponent = xp.frexp(xp.abs(values).max(axis=axis, keepdims=True))
-    slices = []
-    for s in range(1, _SLICES + 1):
-        unit = xp.ldexp(xp.ones(exponent.shape), exponent - bits * s)
-        part = xp.rint(values / unit) * unit
-        slices.append(part)
-        values = values - part
-    return slices
 
 
 def _larger(a: float, b: float) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from catalog.measures import growth, stability
 from codegen.plan import Plan
 from codegen.schedule import schedule
-from evaluate.accuracy import errors, sample_rows, tolerance
+from evaluate.accuracy import errors, sample_rows
 from evaluate.emulate import PLANE_DTYPES, Matrix, emulate, emulate_baseline
 from evaluate.emulate_fused import emulate_fused
 from evaluate.error_keys import Row, error_keys
@@ -74,14 +74,12 @@ def attribution(
         x, y = (widen(np, stored, dtype, "float32") for stored in (a, b))
         outputs = [narrow(np, multiply(x, y), dtype) for multiply in arms.values()]
         outputs.append(narrow(np, emulate_baseline(x, y, dtype), dtype))
-        blocks = plan.format.m, plan.format.n
-        *ours, baseline = errors(np, outputs, a, b, dtype, sample_rows(m, blocks[0], number), blocks)
+        *ours, baseline = errors(np, outputs, a, b, dtype, sample_rows(m, plan.format.m, number), plan.format)
         for name, one in zip(arms, ours, strict=True):
             found[name].append((one, baseline))
     common = {"dtype": dtype, "plane_dtype": plane_dtype, "distribution": distribution, "seed": seed}
-    limit = tolerance(plan, dtype, plane_dtype, k)
     return [
-        {"arm": name, **common, "M": m, "N": n, "K": k, **error_keys(plan, pairs, limit)}
+        {"arm": name, **common, "M": m, "N": n, "K": k, **error_keys(plan, pairs, dtype, plane_dtype, k)}
         for name, pairs in found.items()
     ]
 

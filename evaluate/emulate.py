@@ -103,7 +103,7 @@ def sums_of(factor: Factor, blocks: list[Matrix]) -> list[Matrix]:
 def planes_of(sums: list[Matrix], dtype: str, scaled: bool) -> tuple[list[Matrix], float]:
     """The rounded planes and the power of two they were multiplied by."""
     scale = 1.0
-    peak = max(float(np.abs(plane).max(initial=0)) for plane in sums)
+    peak = max((float(np.abs(plane).max(initial=0)) for plane in sums), default=0.0)
     if scaled and 0 < peak < np.inf:
         scale = float(2.0 ** np.floor(np.log2(_PEAK / peak)))
     return [rounded(plane * np.float32(scale), dtype) for plane in sums], scale

@@ -9,14 +9,14 @@ from typing import Any
 
 from catalog.measures import growth, stability
 from codegen.plan import Plan
-from evaluate.accuracy import Errors, is_correct
+from evaluate.accuracy import Errors, is_correct, tolerance
 
 Row = dict[str, Any]
 
 _MEASURES = {"fro": "fro", "max": "max", "componentwise": "componentwise", "ulp_p999": "ulp"}
 
 
-def error_keys(plan: Plan, found: Sequence[tuple[Errors, Errors]], limit: float) -> Row:
+def error_keys(plan: Plan, found: Sequence[tuple[Errors, Errors]], dtype: str, stored: str, inner: int) -> Row:
     """All keys about errors.
 
     The plain keys are those of the first seed; with more than one there are ``_median`` and ``_worst`` beside them.
@@ -25,8 +25,12 @@ def error_keys(plan: Plan, found: Sequence[tuple[Errors, Errors]], limit: float)
     Args:
         plan: the scheme and its levels.
         found: for each seed the errors of the scheme and of the baseline on the same operands.
-        limit: above which a result is wrong, see ``evaluate.accuracy.tolerance``.
+        dtype: of A, B and C.
+        stored: type of planes or products in memory.
+        inner: K.
     """
+    limit = tolerance(plan, dtype, stored, inner)
+    mixed = stored != "fp16" or dtype == "fp16"
     ours, baseline = found[0]
     each = [_figures(*pair) for pair in found]
     row = {key: _number(value) for key, value in each[0].items()}
@@ -38,6 +42,7 @@ def error_keys(plan: Plan, found: Sequence[tuple[Errors, Errors]], limit: float)
         **row,
         "error_componentwise_per_ku": _number(ours.normalised),
         "baseline_error_componentwise_per_ku": _number(baseline.normalised),
+        "error_mixed": _number(ours.mixed),
         "error_missing": max(pair[0].missing for pair in found),
         "error_spread": max(pair[0].spread for pair in found),
         "error_seeds": len(found),
@@ -46,7 +51,7 @@ def error_keys(plan: Plan, found: Sequence[tuple[Errors, Errors]], limit: float)
         "error_cancellation": ours.cancellation,
         "growth": growth(plan.scheme),
         "stability": stability(plan.scheme),
-        "correct": all(is_correct(pair[0], limit) for pair in found),
+        "correct": all(is_correct(pair[0], limit, mixed) for pair in found),
     }
 
 

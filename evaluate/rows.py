@@ -10,7 +10,7 @@ import numpy as np
 
 from codegen.plan import Plan
 from evaluate import cpu
-from evaluate.accuracy import Errors, errors, sample_rows, tolerance
+from evaluate.accuracy import Errors, errors, sample_rows
 from evaluate.cases import Case, Row
 from evaluate.counters import count
 from evaluate.device import DeviceInfo
@@ -139,12 +139,13 @@ def _times(timed: Comparison | None, case: Case) -> Row:
 
 def _errors(xp: Any, outputs: list[Any], a: Any, b: Any, case: Case, seed: int) -> tuple[Errors, Errors]:
     """Those of the scheme and of the baseline."""
-    m, _, n = case.plan.format
-    ours, baseline = errors(xp, outputs, a, b, case.variant.dtype, sample_rows(a.shape[0], m, seed), (m, n))
+    blocks = case.plan.format
+    rows = sample_rows(a.shape[0], blocks.m, seed)
+    ours, baseline = errors(xp, outputs, a, b, case.variant.dtype, rows, blocks)
     return ours, baseline
 
 
 def _error_keys(case: Case, found: list[tuple[Errors, Errors]]) -> Row:
     variant = case.variant
     stored = variant.plane_dtype if variant.path in CHAINED_PATHS else variant.product_dtype
-    return error_keys(case.plan, found, tolerance(case.plan, variant.dtype, stored, case.shape[2]))
+    return error_keys(case.plan, found, variant.dtype, stored, case.shape[2])

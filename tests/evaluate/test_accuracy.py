@@ -12,9 +12,18 @@ from catalog.known import classical, strassen, winograd
 from catalog.scheme import Format, Scheme
 from catalog.transform import extend
 from codegen.plan import Plan, plan
-from evaluate.accuracy import SAMPLE_ROWS, WHOLE_ROWS, errors, exact_parts, is_correct, sample_rows, tolerance
+from evaluate.accuracy import (
+    SAMPLE_ROWS,
+    WHOLE_ROWS,
+    errors,
+    exact_parts,
+    is_correct,
+    sample_rows,
+    tolerance,
+    units,
+)
 from evaluate.emulate import emulate
-from evaluate.operands import draw, narrow, widen
+from evaluate.operands import DTYPES, draw, narrow, widen
 from tests.fuzzing import examples
 
 
@@ -62,6 +71,41 @@ def test_nan_and_infinity_are_never_correct():
         c = a @ b
         c[3, 4] = bad
         assert not is_correct(errors(np, [c], a, b, "fp32")[0], 1.0)
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp32", "fp64"])
+def test_units_in_the_last_place_are_distances_between_numbers(dtype):
+    smallest = DTYPES[dtype].smallest
+    values = np.array([1.0, 1.75, 2.0, -3.0, 0.75, smallest, 3 * smallest, 0.0])
+    unit = 2 * DTYPES[dtype].roundoff
+    expected = [unit, unit, 2 * unit, 2 * unit, unit / 2, smallest, smallest, smallest]
+    np.testing.assert_array_equal(units(np, values, dtype), expected)
+
+
+def test_all_but_one_element_in_a_thousand_is_within_the_percentile():
+    a, b = np.eye(100), np.random.default_rng(1).uniform(1, 2, (100, 100))
+    a, b = a.astype(np.float32), b.astype(np.float32)
+    c = b.copy()
+    c.flat[:10] += 1  # one in a thousand
+    c.flat[10] += 3 * 2.0**-23
+    assert errors(np, [c], a, b, "fp32")[0].ulp == 3
+    assert errors(np, [b], a, b, "fp32")[0].ulp == 0
+
+
+def test_an_error_is_judged_beside_what_may_be_mixed_into_it():
+    a, b = operands("fp32", 8, 12, 6)
+    a[2] = a[6] = 0
+    c = a @ b
+    assert errors(np, [c], a, b, "fp32")[0].mixed < 1e-6
+    c[2, 1] = 1e-3
+    whole, halves = (errors(np, [c], a, b, "fp32", blocks=blocks)[0].mixed for blocks in ((1, 1, 1), (2, 2, 2)))
+    assert whole == halves == np.inf  # rows 2 and 6 are mates, and both are zero
+    a[6] = 1000.0
+    c[6] = a[6] @ b
+    halves = errors(np, [c], a, b, "fp32", blocks=(2, 3, 2))[0].mixed
+    wide = np.abs(b.astype(float)).reshape(3, 4, 2, 3) ** 2
+    size = np.sqrt(3e6 * wide.sum(axis=(0, 2))[:, 1].sum())
+    assert halves == pytest.approx(1e-3 / size, rel=1e-3)
 
 
 def test_small_results_are_compared_whole_and_large_ones_by_stripes_and_edges():
