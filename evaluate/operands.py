@@ -180,7 +180,7 @@ def _spoil(xp: Any, rng: Any, matrix: Any, dtype: str, side: str, inner: int) ->
     outer, length = matrix.shape[1 - inner], matrix.shape[inner]
     where = [(0, float("inf")), (outer - 1, float("-inf"))] if side == "a" else [(None, float("nan"))]
     for line, value in where:
-        place = [int(x) for x in rng.random(2) * xp.asarray([outer, length])]
+        place = [min(int(x * size), size - 1) for x, size in zip(rng.random(2), (outer, length), strict=True)]
         if line is not None:
             place[0] = line
         index = tuple(place) if inner else (place[1], place[0])
