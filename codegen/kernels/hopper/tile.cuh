@@ -212,8 +212,12 @@ struct Publisher {
       });
       group_sync(group);
     }
+    if (came == 0) {  // what every thread has written there is seen by the copies of one of them
+      fence_global();
+      group_sync(group);
+    }
     if (thread == 0 && came < T::parts) {
-      // The partial sum has been written, and nothing is stored from the buffers any more.
+      // So is what was stored in bulk, and nothing is stored from the buffers any more.
       if (came == 0) stores_written();
       barrier_expect(arrived(0), T::buffers * kBoxBytes);
       load_bytes(staging(), slot() + came * T::part * kRowOfThreads, T::buffers * kBoxBytes, arrived(0));
