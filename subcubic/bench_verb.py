@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 RESULTS = ROOT / "benchmarks" / "results"
 _SIZES = {"gpu": [4096, 8192], "cpu": [512, 1024]}
+_CHAINED = (KernelPath.FUSED, KernelPath.TRITON)  # of 16-bit types only
 _DTYPES = {"gpu": [Dtype.FP32, Dtype.BF16], "cpu": [Dtype.FP64, Dtype.FP32, Dtype.BF16, Dtype.FP16]}
 # With --quick: one shape, fewer pairs, and a time limit for each row.
 # The CPU is slow and its timings scatter: a row that takes longer is measured on fewer pairs.
@@ -98,7 +99,9 @@ def bench(
     table = path is KernelPath.TABLE
     if bool(schemes) + bool(set_name) + table != 1:
         raise UsageError("give either a SCHEME or several, or --set NAME, or --path table")
-    gpu = require_gpu() if set_name or table else device_of(device.value)
+    # Every path has its device, unless the CPU is asked for by name.
+    on_gpu = set_name or table or (path is not KernelPath.AUTO and device is not Device.CPU)
+    gpu = require_gpu() if on_gpu else device_of(device.value)
     kind = "gpu" if gpu else "cpu"
     for name, numbers, least in (("size", size, 1), ("levels", levels, 1), ("pairs", [pairs], 1), ("seed", [seed], 0)):
         for value in numbers or []:
@@ -128,7 +131,7 @@ def bench(
         settings = Settings(pairs=count, regime=regime.value, **common)
         sizes = size or [] if size or shape else (_QUICK_SIZES if quick else _SIZES)[kind]
         all_shapes = [(n, n, n) for n in sizes] + shapes
-        dtypes = [item.value for item in dtype or _DTYPES[kind]]
+        dtypes = [item.value for item in dtype or ([Dtype.BF16] if path in _CHAINED else _DTYPES[kind])]
         if table and gpu:
             found = _chosen(known, all_shapes, dtypes, wanted, results or RESULTS, gpu, settings)
         else:
