@@ -52,7 +52,7 @@ def tables(schedule: Schedule) -> str:
             "// kResume: what the slot holds is added to the accumulator.",
             "enum Kind { kPark, kAdd, kFinish, kWhole, kResume };",
             "struct Publication { short block, slot, kind; float coefficient; };",
-            f"constexpr int {', '.join(counts)};",
+            f"[[maybe_unused]] constexpr int {', '.join(counts)};",
             _array("[[maybe_unused]] constexpr int", "kBlocksOfA", blocks[0], "kPlainA"),
             _array("[[maybe_unused]] constexpr int", "kBlocksOfB", blocks[1], "kPlainB"),
             _array("__constant__ const Turn", "kTurns", turns, "kTurnCount"),
