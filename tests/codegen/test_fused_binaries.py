@@ -17,7 +17,7 @@ from tests.codegen import nvrtc
 from tests.codegen.compilers import needs, needs_disassembler, needs_nvcc
 from tests.codegen.schemes import plans
 
-# At most so many bytes may a chained kernel spill, all of it outside the loop over k.
+# At most so many bytes may a chained kernel spill, nearly all of it outside the loop over k.
 SPILLS = 64
 # Bytes of local memory in the loop over k: those that every turn meets, and all. One level needs none; two have some on
 # the path of a piece that leaves; a kernel that makes planes meanwhile may store and load one word in every turn.
