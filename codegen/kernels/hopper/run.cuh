@@ -118,9 +118,10 @@ Status launch(const Machine& machine, cudaStream_t stream, const Work& w) {
   Maps maps = {};
   Status status = encode_all<TILE_N>(machine, w, maps);
   if constexpr (!DIRECT) {
-    const int64_t columns = kBlocksN > 1 ? w.n : w.N;
+    // Of a single block no more than there is of it.
+    const int64_t rows = kBlocksM > 1 ? w.m : w.M, columns = kBlocksN > 1 ? w.n : w.N;
     if (!status)
-      status = encode<Output, 4>(machine, maps.c, w.C, {columns, w.m, kBlocksN, kBlocksM}, {w.ldc, up(columns, 8), w.m * w.ldc},
+      status = encode<Output, 4>(machine, maps.c, w.C, {columns, rows, kBlocksN, kBlocksM}, {w.ldc, up(columns, 8), w.m * w.ldc},
                                  {64, 64, 1, 1});
   }
   if (status) return status;

@@ -213,7 +213,9 @@ struct Publisher {
       });
       group_sync(group);
     }
-    if (came == 0) {  // what every thread has written there is seen by the copies of one of them
+    if (came == 0) {
+      // What every thread has written there is seen by the copies of one of them, and nobody reads the buffers any more.
+      __threadfence();
       fence_global();
       group_sync(group);
     }
