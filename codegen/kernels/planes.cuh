@@ -157,11 +157,11 @@ __device__ __forceinline__ void make_side(const PlaneJob& job, uint64_t block) {
 }
 
 // Thread blocks that share a multiprocessor at least. Blocks of 16-bit elements grow as sums widen them, for which the
-// compiler would take registers beyond the half; the others get by with fewer when they are left alone.
+// compiler would take registers beyond the half. 0 leaves the others alone, which then get by with fewer.
 template <class Map, bool SCALED>
 constexpr bool kWidens = !SCALED && sizeof(Input) == 2 && Map::rows * Map::columns * Map::width <= 128;
 template <class A, class B, bool SCALED>
-constexpr int kTogether = kWidens<A, SCALED> && kWidens<B, SCALED> ? 2 : 1;
+constexpr int kTogether = kWidens<A, SCALED> && kWidens<B, SCALED> ? 2 : 0;
 
 // The first blocks_of_a thread blocks work on A, the others on B. Each side gets one thread for each pack, so both take
 // their part of the device in proportion to their bytes.
