@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from math import ceil
 from typing import Any
 
@@ -140,28 +141,32 @@ def predict(
         raise ValueError(f"path {LIBRARY_PATH} has operands {OPERANDS[0]}, not {operands}; use path {FUSED_PATH}")
     m, k, n = plan.format
     if chosen == FUSED_PATH:
-        found = schedule(plan, convert=planes != dtype)
+        found = _scheduled(plan, planes != dtype)
         phases = _fused(found, shape, device, dtype, planes, operands, regime, widths or device.widths)
     else:
         phases = _library(plan, shape, device, dtype, regime)
-    losses = [
-        ("planes", sum(phase.seconds for phase in phases if phase.name == "planes")),
-        ("sums", sum(phase.seconds for phase in phases if phase.name == "sums")),
-        *((cause, getattr(phase, cause)) for phase in phases if phase.name == "products" for cause in _CAUSES),
-        *(("memory", phase.seconds - phase.launch - phase.compute) for phase in phases if _starved(phase)),
-    ]
-    ordered = tuple(sorted(losses, key=lambda each: -each[1]))
+    baseline = gemm_seconds(device, shape, dtype, regime)
     seconds = sum(phase.seconds for phase in phases)
-    return Prediction(
-        seconds, gemm_seconds(device, shape, dtype, regime), m * k * n / plan.rank, tuple(phases), ordered
-    )
+    return Prediction(seconds, baseline, m * k * n / plan.rank, tuple(phases), _losses(phases))
 
 
-_CAUSES = ("idle", "epilogue", "launch")
+@lru_cache(maxsize=64)
+def _scheduled(plan: Plan, convert: bool) -> Schedule:
+    """A plan's schedule, which takes seconds for large schemes, once for all shapes and devices."""
+    return schedule(plan, convert)
 
 
-def _starved(phase: Phase) -> bool:
-    return phase.name == "products" and phase.bound == "memory"
+def _losses(phases: Sequence[Phase]) -> tuple[tuple[str, float], ...]:
+    """Seconds beyond those of the bare products, by cause: together with these they are all seconds."""
+    found = []
+    for phase in phases:
+        if phase.name != "products":
+            found.append((phase.name, phase.seconds))
+        elif phase.bound == "memory":
+            found += [("memory", phase.memory - phase.compute), ("launch", phase.launch)]
+        else:
+            found += [("idle", phase.idle), ("epilogue", phase.epilogue), ("launch", phase.launch)]
+    return tuple(sorted(found, key=lambda each: -each[1]))
 
 
 def _fused(

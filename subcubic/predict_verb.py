@@ -53,6 +53,7 @@ def predict(
     """
     from evaluate.device_model import device_model
     from evaluate.model import predict as model
+    from evaluate.operands import DTYPES
     from evaluate.shapes import shapes_of
 
     at_least(1, "levels", levels)
@@ -86,6 +87,8 @@ def predict(
         print_json({"device": found.name, "source": found.source, "basis": found.basis, "rows": rows})
         return
     note(f"{found.name}: {found.source}; {found.basis}")
+    if chosen not in DTYPES:
+        note(f"there are no kernels for {chosen}: an answer on paper")
     headings = ("scheme", "M", "N", "K", "dtype", "operands", "ms", "vendor ms", "ratio", "why")
     print(table(headings, [_cells(row) for row in rows]))
 

@@ -107,6 +107,7 @@ def test_thin_products_are_bound_by_memory():
     assert seconds == pytest.approx((4096 * 14336 + 4096 + 14336) * 2 / H200.copy)
     found = predict(PLAIN, (1, 14336, 4096), replace(H200, copy=1e10))
     assert found.phases[0].bound == "memory" and found.losses[0][0] == "memory"
+    assert found.seconds == pytest.approx(found.phases[0].compute + sum(seconds for _, seconds in found.losses))
     assert Phase("x", 1.0, 0.5, 0.25, 2.0, 0.1).seconds == 2.1
 
 

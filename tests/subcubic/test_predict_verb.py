@@ -38,6 +38,8 @@ def test_the_table_says_why(cli):
 def test_a_set_of_shapes_is_predicted_on_paper(cli):
     done = cli("predict", "winograd", "--set", "squares", "--dtype", "fp8", "--device", "h100", "--json")
     assert [row["M"] for row in done.json["rows"]][:2] == [1024, 1536]
+    text = cli("predict", "winograd", "--size", 4096, "--dtype", "fp8", "--device", "h100")
+    assert "there are no kernels for fp8" in text.err
 
 
 @pytest.mark.parametrize(
