@@ -11,6 +11,7 @@ from subcubic.bench_verb import bench
 from subcubic.closure_verb import closure
 from subcubic.doctor import doctor
 from subcubic.export_verb import export
+from subcubic.predict_verb import predict
 from subcubic.search_verb import search
 from subcubic.version import commit, version
 
@@ -38,5 +39,5 @@ catalog_verbs.app.command()(closure)
 app.add_typer(catalog_verbs.app, name="catalog")
 app.command()(export)
 app.command()(bench)
-
+app.command()(predict)
 app.command()(doctor)
