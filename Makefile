@@ -49,7 +49,7 @@ starter: $(READY)
 docs: $(READY_DEV)
 	$(if $(strip $(VENV)),$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[docs]")
 	$(PY) -m sphinx.ext.apidoc -q -f -e -M -o build/docs/api . tests docs notebooks build
-	cp docs/conf.py docs/index.md build/docs/
+	cp docs/conf.py docs/*.md build/docs/
 	$(PY) -m sphinx -q -W -b html build/docs build/site
 	@echo "documentation: build/site/index.html"
 

@@ -44,7 +44,7 @@ def emit_ampere(
     Raises:
         ValueError: an unknown type.
     """
-    return fused_text(plan, types(dtype, plane_dtype, c_dtype), FAMILY, "sm_80", PARTS, version, _blocks)
+    return fused_text(plan, types(dtype, plane_dtype, c_dtype), FAMILY, "sm_80", PARTS, version, block_tables)
 
 
 def prefix(plan: Plan, dtype: str = "bf16", plane_dtype: str | None = None, c_dtype: str | None = None) -> str:
@@ -52,7 +52,7 @@ def prefix(plan: Plan, dtype: str = "bf16", plane_dtype: str | None = None, c_dt
     return fused_prefix(plan, types(dtype, plane_dtype, c_dtype), FAMILY)
 
 
-def _blocks(found: Schedule) -> str:
+def block_tables(found: Schedule) -> str:
     """``BlocksOfA``, ``BlocksOfB``: which blocks are read where they lie."""
     lines = ["namespace {", ""]
     for name, side in zip("AB", fused_sides(found), strict=True):

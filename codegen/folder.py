@@ -105,7 +105,7 @@ def _page(
         "LAYOUTS": f"the {rows_a} of A, the {rows_b} of B and the rows of C are contiguous",
         "C_DTYPE": facts["c_dtype"],
         "PLANES_B": "planes" if constant_b else "NULL",
-        "PLANES": options.get("plane_dtype", "as the kernel chooses, see the first lines of the source"),
+        "PLANES": options.get("plane_dtype", facts["dtype"]),
         "DTYPE": facts["dtype"],
         "ARCH": facts["arch"],
         "VERSION": version,

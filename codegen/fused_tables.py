@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codegen.chain import Publication
 from codegen.schedule import Operand, Schedule
 
 # Kinds of publications: what happens to the block's pending tile.
@@ -16,6 +17,15 @@ def sources(schedule: Schedule) -> tuple[list[Operand], list[Operand]]:
         blocks = sorted((operand for operand in used if not operand.plane), key=lambda operand: operand.index)
         sides.append([*blocks, *(Operand(True, index) for index in range(len(planes)))])
     return sides[0], sides[1]
+
+
+def kind_of(publication: Publication) -> int:
+    """One of the kinds above."""
+    if publication.resume:
+        return RESUME
+    if publication.first:
+        return WHOLE if publication.last else PARK
+    return FINISH if publication.last else ADD
 
 
 def tables(schedule: Schedule) -> str:
@@ -37,8 +47,7 @@ def tables(schedule: Schedule) -> str:
         )
         turns.append(f"{{{', '.join(map(str, fields))}}}")
         for p in turn.publications:
-            kind = RESUME if p.resume else (WHOLE if p.last else PARK) if p.first else FINISH if p.last else ADD
-            publications.append(f"{{{p.block}, {p.slot}, {kind}, {p.coefficient}.f}}")
+            publications.append(f"{{{p.block}, {p.slot}, {kind_of(p)}, {p.coefficient}.f}}")
     blocks = [[str(operand.index) for operand in side if not operand.plane] for side in (left, right)]
     counts = [f"kPlainA = {len(blocks[0])}", f"kPlanesA = {len(schedule.planes_a)}"]
     counts += [f"kPlainB = {len(blocks[1])}", f"kPlanesB = {len(schedule.planes_b)}"]
@@ -52,7 +61,7 @@ def tables(schedule: Schedule) -> str:
             "// kResume: what the slot holds is added to the accumulator.",
             "enum Kind { kPark, kAdd, kFinish, kWhole, kResume };",
             "struct Publication { short block, slot, kind; float coefficient; };",
-            f"constexpr int {', '.join(counts)};",
+            f"[[maybe_unused]] constexpr int {', '.join(counts)};",
             _array("[[maybe_unused]] constexpr int", "kBlocksOfA", blocks[0], "kPlainA"),
             _array("[[maybe_unused]] constexpr int", "kBlocksOfB", blocks[1], "kPlainB"),
             _array("__constant__ const Turn", "kTurns", turns, "kTurnCount"),

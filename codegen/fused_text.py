@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 
 import numpy as np
 
@@ -75,13 +74,6 @@ def prefix(plan: Plan, kinds: Types, family: str) -> str:
         kinds.layout if kinds.layout != "nn" else "",
     ]
     return "_".join(filter(None, [*parts, family]))
-
-
-def header(plan: Plan, kinds: Types, family: str) -> str:
-    """The C header of the entry points that ``fused_text`` with the same arguments defines."""
-    name = prefix(plan, kinds, family)
-    text = files("codegen.kernels").joinpath("fused.h").read_text(encoding="utf-8")
-    return text.replace("SCHEME_", name + "_").replace("SCHEME", name)
 
 
 def fused_text(

@@ -6,5 +6,5 @@ html_theme = "furo"
 exclude_patterns: list[str] = []
 # Attributes are documented once, by the class docstring.
 napoleon_use_ivar = True
-autodoc_mock_imports = ["cupy"]
+autodoc_mock_imports = ["cupy", "torch", "triton"]
 suppress_warnings = ["ref.python", "docutils"]

@@ -92,5 +92,5 @@ def emitter_option(text: str) -> tuple[str, int]:
     """
     name, _, value = text.partition("=")
     if not name.isidentifier() or not value.lstrip("-").isdigit():
-        raise UsageError(f"emitter option {text!r} is not of the form NAME=NUMBER, for example sync=0")
+        raise UsageError(f"emitter option {text!r} is not of the form NAME=NUMBER, for example overlap=1")
     return name, int(value)

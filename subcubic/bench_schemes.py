@@ -17,10 +17,12 @@ class Schemes:
 
     Args:
         store: where ids and formats are looked up, and rows are recorded.
+        verb: that asks for them.
     """
 
-    def __init__(self, store: Catalog) -> None:
+    def __init__(self, store: Catalog, verb: str = "bench") -> None:
         self.store = store
+        self.verb = verb
         self.found: dict[str, Resolved] = {}
         self.turned: dict[tuple[str, str], Scheme] = {}
         self.plans: dict[tuple[str, int, str], Plan] = {}
@@ -57,7 +59,7 @@ class Schemes:
             item = resolve(reference, self.store, (Ring.Z, Ring.Q))
             self.found[reference] = item
             scheme = item.scheme
-            note(f"bench {item.origin}: {scheme.format.described}, rank {scheme.rank} over {scheme.ring}")
+            note(f"{self.verb} {item.origin}: {scheme.format.described}, rank {scheme.rank} over {scheme.ring}")
         return self.found[reference]
 
     def record(self, document: dict[str, Any]) -> None:

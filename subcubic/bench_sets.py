@@ -1,13 +1,14 @@
 """Named sets of measurements: what the README's tables and the targets of the kernels are read from.
 
 ``hopper`` is everything; ``hopper-planes`` and so on are its parts, so that a machine lent for minutes can take one at
-a time.
+a time. ``squares``, ``llm960``, ``deepgemm`` and ``thin`` are sets of shapes, see ``evaluate.shapes``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from subcubic.bench_schemes import Schemes
@@ -22,6 +23,11 @@ _PAIRS = {"burst": 15, "steady": 7}
 _PLAIN, _WINOGRAD = "classical-1x1x1", "winograd"
 # Rank over volume, the least first among what has good planes.
 _BEST = (("winograd", 2), ("4x4x2", 1), ("4x2x4", 1), ("3x3x3", 1), ("3x2x3", 1), ("4x4x4", 1))
+_KEYS = (
+    *("id", "levels", "path", "dtype", "plane_dtype", "product_dtype", "M", "N", "K", "layout", "operands"),
+    *("distribution", "seed", "regime"),
+)
+_SMALL = 512  # rows of A below which no scheme is measured: its blocks would not fill a tile
 _LONG = 32768  # one launch lasts longer than a burst
 
 
@@ -31,7 +37,7 @@ class Line:
 
     Attributes:
         scheme: a reference to it, see ``subcubic.reference``.
-        size: M = N = K.
+        size: M = N = K, or the three.
         dtype: of the matrices.
         operands: of ``evaluate.variants.OPERANDS``.
         regime: burst or steady.
@@ -44,7 +50,7 @@ class Line:
     """
 
     scheme: str
-    size: int
+    size: int | tuple[int, int, int]
     dtype: str = "bf16"
     operands: str = "variable"
     regime: str = "burst"
@@ -55,6 +61,11 @@ class Line:
     turned: bool = False
     pairs: int | None = None
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """M, N, K."""
+        return (self.size,) * 3 if isinstance(self.size, int) else self.size
+
 
 def set_lines(name: str) -> list[Line]:
     """The lines of a set or of one of its parts.
@@ -62,8 +73,12 @@ def set_lines(name: str) -> list[Line]:
     Raises:
         UsageError: there is no such set.
     """
+    from evaluate.shapes import SETS
+
+    if name in SETS:
+        return _shapes(name)
     parts = _hopper()
-    names = ["hopper", *(f"hopper-{part}" for part in parts)]
+    names = ["hopper", *(f"hopper-{part}" for part in parts), *SETS]
     if name not in names:
         raise UsageError(f"unknown set {name!r}; choose one of {', '.join(names)}")
     chosen = parts.values() if name == "hopper" else [parts[name.removeprefix("hopper-")]]
@@ -103,7 +118,22 @@ def set_cases(
         # Clocks under load are read where they have settled, of one dtype: it takes two seconds.
         load = line.regime == "steady" and line.dtype == "bf16"
         how = Settings(pairs=windows, regime=line.regime, set=name, load=load, **settings)
-        yield Case(plan, (line.size,) * 3, variant, how, facts)
+        yield Case(plan, line.shape, variant, how, facts)
+
+
+def unmeasured(found: Sequence[Case], folder: Path, device: str) -> list[Case]:
+    """The cases that no document in a folder has a row of, measured on a device of this name."""
+    from evaluate.cases import identity
+    from evaluate.report import load
+
+    documents = [document for document in load(folder) if document.get("device") == device]
+    done = {_key(row) for document in documents for row in document["rows"]}
+    return [case for case in found if _key({**identity(case), "regime": case.settings.regime}) not in done]
+
+
+def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What tells two measurements apart."""
+    return (*(row.get(name) for name in _KEYS), tuple(sorted(row.get("options", {}).items())))
 
 
 def _hopper() -> dict[str, list[Line]]:
@@ -147,6 +177,19 @@ def _hopper() -> dict[str, list[Line]]:
         ],
         "noise": [line for dtype in ("bf16", "fp16") for line in _both(_PLAIN, (8192,), dtype, path="cublas")],
     }
+
+
+def _shapes(name: str) -> list[Line]:
+    """The plain kernel on a set of shapes, and Winograd's with the weights as constant B where M is not small."""
+    from evaluate.shapes import shapes_of
+
+    lines = []
+    for shape in shapes_of(name):
+        # A layer of the grid is measured for the sake of the scheme; there the baseline of the row is plain enough.
+        lines += [Line(_PLAIN, shape)] if name != "llm960" else []
+        lines += [Line(_WINOGRAD, shape, operands="b_constant")] if shape[0] >= _SMALL else []
+        lines += [Line(_WINOGRAD, shape)] if name == "squares" else []
+    return lines
 
 
 def _each_dtype(operands: str) -> list[Line]:

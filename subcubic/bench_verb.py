@@ -20,7 +20,7 @@ from subcubic.bench_options import (
     values,
 )
 from subcubic.bench_schemes import Schemes
-from subcubic.bench_sets import set_cases, set_lines
+from subcubic.bench_sets import set_cases, set_lines, unmeasured
 from subcubic.errors import ExitCode, UsageError, guarded
 from subcubic.options import CatalogPath, Device, Dtype, Json, ProductDtype, at_least, writable_catalog
 from subcubic.output import note, print_json
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 RESULTS = ROOT / "benchmarks" / "results"
 _SIZES = {"gpu": [4096, 8192], "cpu": [512, 1024]}
+_CHAINED = (KernelPath.FUSED, KernelPath.TRITON)  # of 16-bit types only
 _DTYPES = {"gpu": [Dtype.FP32, Dtype.BF16], "cpu": [Dtype.FP64, Dtype.FP32, Dtype.BF16, Dtype.FP16]}
 # With --quick: one shape, fewer pairs, and a time limit for each row.
 # The CPU is slow and its timings scatter: a row that takes longer is measured on fewer pairs.
@@ -47,7 +48,8 @@ def bench(
         list[str] | None, typer.Argument(metavar="SCHEME", help="Ids, formats, built-in names or scheme files.")
     ] = None,
     set_name: Annotated[
-        str | None, typer.Option("--set", help="A named set in place of schemes: hopper, or hopper-planes and so on.")
+        str | None,
+        typer.Option("--set", help="A named set in place of schemes: hopper, hopper-planes, squares, llm960 ..."),
     ] = None,
     size: Annotated[list[int] | None, typer.Option(help="M = N = K; may be given several times.")] = None,
     shape: Annotated[list[str] | None, typer.Option(help="M,N,K in BLAS letters; may be given several times.")] = None,
@@ -86,12 +88,16 @@ def bench(
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="One small shape, in seconds.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder to save the document to, anew after every row.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Leave out what the documents in --out have rows of on this device.")
+    ] = False,
     catalog: CatalogPath = None,
     json_output: Json = False,
 ) -> ExitCode:
     """Measure schemes against the vendor's GEMM of the same precision, interleaved, with errors against FP64."""
     from evaluate.bench import cases, device_of, measure
     from evaluate.cases import Settings
+    from evaluate.cpu import cpu_name
     from evaluate.device import require_gpu, why_no_gpu
     from evaluate.report import Saver, text
     from evaluate.variants import Wanted
@@ -99,7 +105,9 @@ def bench(
     table = path is KernelPath.TABLE
     if bool(schemes) + bool(set_name) + table != 1:
         raise UsageError("give either a SCHEME or several, or --set NAME, or --path table")
-    gpu = require_gpu() if set_name or table else device_of(device.value)
+    # Every path has its device, unless the CPU is asked for by name.
+    on_gpu = set_name or table or (path is not KernelPath.AUTO and device is not Device.CPU)
+    gpu = require_gpu() if on_gpu else device_of(device.value)
     kind = "gpu" if gpu else "cpu"
     for name, numbers, least in (
         ("size", size, 1),
@@ -113,6 +121,8 @@ def bench(
     for name, seconds in (("limit", limit), ("total", total)):
         if seconds is not None and not 0 < seconds < float("inf"):
             raise UsageError(f"--{name} {seconds} must be a positive number of seconds")
+    if resume and out is None:
+        raise UsageError("--resume needs --out FOLDER with the rows measured before")
     lines = set_lines(set_name) if set_name else []
     shapes = [parse_shape(item) for item in shape or []]
     if out is not None:
@@ -136,7 +146,7 @@ def bench(
         settings = Settings(pairs=count, regime=regime.value, **common)
         sizes = size or [] if size or shape else (_QUICK_SIZES if quick else _SIZES)[kind]
         all_shapes = [(n, n, n) for n in sizes] + shapes
-        dtypes = [item.value for item in dtype or _DTYPES[kind]]
+        dtypes = [item.value for item in dtype or ([Dtype.BF16] if path in _CHAINED else _DTYPES[kind])]
         if table and gpu:
             found = _chosen(known, all_shapes, dtypes, wanted, results or RESULTS, gpu, settings)
         else:
@@ -145,6 +155,11 @@ def bench(
                 for plan, facts in _plans(known, schemes or [], levels, turn)
                 for case in cases(plan, all_shapes, dtypes, wanted, gpu, settings, facts)
             ]
+    if resume and out is not None:
+        found = unmeasured(found, out, gpu.name if gpu else cpu_name())
+        if not found:
+            note(f"{out} has a row of everything that was asked for")
+            return ExitCode.DONE
     reason = "" if gpu or device is Device.CPU else f" ({why_no_gpu()})"
     note(f"{len(found)} rows on the {kind.upper()}{reason}{f': {gpu.name}' if gpu else ''}")
     saver = Saver(out) if out is not None else None

@@ -11,12 +11,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
+
+import typer
 
 from catalog.files import cache_folder
 from subcubic.errors import ExitCode, guarded
-from subcubic.options import CatalogPath, Json
-from subcubic.output import print_json
+from subcubic.options import CatalogPath, Device, Json
+from subcubic.output import note, print_json, table
 from subcubic.runs import all_runs, runs_folder
 from subcubic.version import ROOT, commit, version
 
@@ -32,8 +34,17 @@ class Check(NamedTuple):
 
 
 @guarded
-def doctor(catalog: CatalogPath = None, json_output: Json = False) -> ExitCode:
+def doctor(
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Measure copy and GEMM rates here, about a minute, for `predict`.")
+    ] = False,
+    device: Annotated[Device, typer.Option(help="With --measure: auto takes a GPU where there is one.")] = Device.AUTO,
+    catalog: CatalogPath = None,
+    json_output: Json = False,
+) -> ExitCode:
     """Check this installation: packages, compilers, catalog, GPU. Exit code 1 when something needed fails."""
+    if measure:
+        return _measure(device, json_output)
     checks = list(_checks(catalog))
     if json_output:
         print_json({"checks": [check._asdict() for check in checks]})
@@ -43,6 +54,24 @@ def doctor(catalog: CatalogPath = None, json_output: Json = False) -> ExitCode:
             remedy = "" if check.ok else f"  ->  {check.fix}"
             print(f"{mark}  {check.name}: {check.detail}{remedy}")
     return ExitCode.DONE if all(check.ok or not check.needed for check in checks) else ExitCode.ERROR
+
+
+def _measure(device: Device, json_output: bool) -> ExitCode:
+    """Keep the rates of the device at hand, by its name."""
+    from evaluate.bench import device_of
+    from evaluate.device_model import keep
+    from evaluate.measure_device import measure_device
+
+    figures = measure_device(device_of(device.value))
+    path = keep(figures)
+    if json_output:
+        print_json({**figures, "path": str(path)})
+        return ExitCode.DONE
+    print(f"{figures['device']}: copies {figures['copy'] / 1e9:.4g} GB/s, read plus written")
+    rows = [(dtype, size, rate / 1e12) for dtype, rates in figures["gemm"].items() for size, rate in rates]
+    print(table(("dtype", "size", "TFLOP/s"), rows))
+    note(f"kept in {path}; used by subcubic predict --device {path.stem}")
+    return ExitCode.DONE
 
 
 def _checks(catalog: Path | None) -> Iterator[Check]:

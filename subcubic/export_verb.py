@@ -87,8 +87,8 @@ def export(
 ) -> None:
     """Write a scheme as code: one self-contained file, with a header for CUDA and C. See also `catalog export`.
 
-    With --arch it is one fused kernel in a folder, with loaders for PyTorch and CuPy and a Makefile; without, three
-    kernels around the products of cuBLAS, for any CUDA architecture and also for fp32 and fp64.
+    With --arch it is one fused kernel in a folder, with loaders for PyTorch and CuPy and a Makefile; without, the
+    products are those of cuBLAS, for any CUDA architecture and also for fp32 and fp64.
     """
     from codegen.emit import emit, emit_header
     from codegen.emit_cuda import prefix

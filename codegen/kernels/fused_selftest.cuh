@@ -156,6 +156,7 @@ int main() {
   const Case cases[] = {
       {m, n, k, 0, 1, 0, false, false}, {2 * m, n, k, 8, -0.5, 2, false, true},
       {m + 1, 2 * n - 1, k + 3, 0, 1, 0, false, false}, {67, 131, 259, 5, 2, -1, false, true},
+      {100, 128, 64, 24, 1, 0, false, false},
       {1, 1, 1, 0, 1, 0, false, false}, {517, 389, 1031, 1, 1, 1, false, false},
       {1000, 1000, 1000, 0, 1, 0, false, false}, {96, 64, 32, 0, 1, 0, true, false},
       {37, 29, 23, 3, 2, 1, true, false}, {53, 71, 31, 8, -1, 0, true, true}, {m, n, 32, 0, 1, 0, true, false},

@@ -156,10 +156,18 @@ __device__ __forceinline__ void make_side(const PlaneJob& job, uint64_t block) {
   for (int i = 0; i < width; ++i) make_pack<Map, 1, SCALED>(job, at.row, at.column + i);
 }
 
+// Thread blocks that share a multiprocessor at least. Blocks of 16-bit elements grow as sums widen them, for which the
+// compiler would take registers beyond the half. 0 leaves the others alone, which then get by with fewer.
+template <class Map, bool SCALED>
+constexpr bool kWidens = !SCALED && sizeof(Input) == 2 && Map::rows * Map::columns * Map::width <= 128;
+template <class A, class B, bool SCALED>
+constexpr int kTogether = kWidens<A, SCALED> && kWidens<B, SCALED> ? 2 : 0;
+
 // The first blocks_of_a thread blocks work on A, the others on B. Each side gets one thread for each pack, so both take
 // their part of the device in proportion to their bytes.
 template <class A, class B, bool SCALED>
-__global__ void __launch_bounds__(kPlaneThreads) planes_kernel(const PlaneJob a, const PlaneJob b, unsigned blocks_of_a) {
+__global__ void __launch_bounds__(kPlaneThreads, kTogether<A, B, SCALED>)
+    planes_kernel(const PlaneJob a, const PlaneJob b, unsigned blocks_of_a) {
   if (blockIdx.x < blocks_of_a)
     make_side<A, SCALED>(a, blockIdx.x);
   else

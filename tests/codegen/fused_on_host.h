@@ -17,6 +17,7 @@
 #include "types_on_host.h"
 
 #define __device__
+#define __constant__
 #define __host__
 #define __global__
 #define __forceinline__ inline

@@ -8,9 +8,10 @@ import pytest
 
 from catalog.known import winograd
 from codegen.build import build_cuda, resources
+from codegen.emit import fused_emitter
 from codegen.emit_ampere import FAMILY, emit_ampere
 from codegen.fused_tables import sources
-from codegen.fused_text import header, prefix, types
+from codegen.fused_text import prefix, types
 from codegen.plan import plan
 from codegen.schedule import schedule
 from tests.codegen.schemes import plans
@@ -121,10 +122,11 @@ def test_entry_points_are_those_of_the_header(nvcc, tmp_path):
     library = build_cuda(
         emit_ampere(PLANS["winograd"], "bf16", "fp16", "fp32"), "sm_80", flags=("-Werror", "all-warnings")
     )
+    header = fused_emitter("sm_80").header(PLANS["winograd"], dtype="bf16", plane_dtype="fp16", c_dtype="fp32")
     entries = ("open", "workspace", "planes_a", "planes_b", "pack_a", "pack_b", "launch")
     calls = "".join(f"  entry[{i}] = (void *){name}_{entry};\n" for i, entry in enumerate(entries))
     caller.write_text(
-        f"{header(PLANS['winograd'], kinds, FAMILY)}\nint main(void) {{\n  void *entry[{len(entries)}];\n{calls}"
+        f"{header}\nint main(void) {{\n  void *entry[{len(entries)}];\n{calls}"
         f"  {name}_close(NULL);\n"
         f"  return entry[6] == 0 || {name}_error()[0] || {name}_workspace(0, 1, 1) || !{name}_workspace(9, 9, 9) ||\n"
         f"         {name}_planes_a(0, 1) || !{name}_planes_a(9, 9) ||\n"

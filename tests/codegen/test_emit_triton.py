@@ -20,7 +20,8 @@ from codegen.plan import plan
 from codegen.schedule import schedule
 from tests.codegen.schemes import plans
 
-PLANS = plans()
+# Without the one of 484 products, which an interpreted kernel takes minutes for.
+PLANS = {name: made for name, made in plans().items() if made.rank < 100}
 TYPES = [("fp16", None), ("bf16", None), ("bf16", "fp16")]
 
 

@@ -38,6 +38,19 @@ def test_the_set_has_every_target_in_parts_without_repeats():
         assert (line.scheme, line.levels, line.operands, line.size, "steady") in measured
 
 
+def test_sets_of_shapes_measure_the_plain_kernel_and_constant_weights():
+    lines = {name: set_lines(name) for name in ("squares", "llm960", "deepgemm", "thin")}
+    assert {name: len(found) for name, found in lines.items()} == {
+        "squares": 36,
+        "llm960": 960,
+        "deepgemm": 27 + 9,
+        "thin": 6,
+    }
+    assert {(line.scheme, line.operands) for line in lines["llm960"]} == {("winograd", "b_constant")}
+    assert all(line.scheme == "classical-1x1x1" for line in lines["thin"] + lines["deepgemm"] if line.shape[0] < 512)
+    assert lines["llm960"][0].shape == (512, 2112, 7168) and lines["squares"][0].shape == (1024,) * 3
+
+
 def test_an_unknown_set_is_named_with_what_there_is():
     with pytest.raises(UsageError, match="unknown set 'ampere'; choose one of hopper, hopper-plain"):
         set_lines("ampere")
@@ -94,6 +107,19 @@ def test_a_set_runs_in_one_command_and_is_saved_row_by_row(cli, home, on_h200):
     assert done.json["until"] == 60 and all(row["set"] == "hopper-noise" for row in done.json["rows"])
     (saved,) = (home / "results").glob("*.json")
     assert len(json.loads(saved.read_text())["rows"]) == 4
+
+
+def test_a_resumed_set_leaves_out_what_was_measured(cli, home, on_h200):
+    options = ("bench", "--set", "thin", "--out", home / "results", "--resume", "--json")
+    done = cli(*options)
+    assert done.code == 0 and len(done.json["rows"]) == 6, done.err
+    (saved,) = (home / "results").glob("*.json")
+    document = json.loads(saved.read_text())
+    saved.write_text(json.dumps({**document, "rows": document["rows"][:4]}))
+    again = cli(*options)
+    assert [row["N"] for row in again.json["rows"]] == [row["N"] for row in document["rows"][4:]]
+    assert "has a row of everything" in cli(*options).err
+    assert cli("bench", "--set", "thin", "--resume").code == 2
 
 
 def test_the_table_chooses_what_measured_fastest(cli, home, on_h200):

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from catalog.store import Catalog
+from evaluate.device import DeviceInfo
 
 HEAD = {
     "schema_version",
@@ -110,6 +111,31 @@ def test_a_missing_gpu_asked_for_by_name_is_exit_code_4(cli):
         pytest.skip("this machine has a GPU")
     done = cli("bench", "winograd", "--device", "gpu", "--size", 64)
     assert done.code == 4 and "no usable GPU" in done.err
+
+
+@pytest.mark.parametrize("path", ["cuda", "fused", "cublas", "triton"])
+def test_a_path_of_a_gpu_without_one_is_exit_code_4(cli, monkeypatch, path):
+    monkeypatch.setattr("evaluate.device._probe", lambda: "there is none")
+    done = cli("bench", "winograd", "--path", path)
+    assert done.code == 4 and "no usable GPU: there is none" in done.err
+    assert cli("bench", "winograd", "--path", path, "--device", "cpu").code == 1
+
+
+def test_fused_kernels_are_measured_in_bf16_unless_said_otherwise(cli, monkeypatch):
+    found = []
+
+    def measure(cases, *_, **__):
+        found.extend(cases)
+        return {"rows": [], "skipped": [], "interrupted": False}
+
+    h200 = DeviceInfo("NVIDIA H200", "sm_90", "580", "13.0", 1 << 26, "0")
+    monkeypatch.setattr("evaluate.device._probe", lambda: h200)
+    monkeypatch.setattr("evaluate.bench.measure", measure)
+    done = cli("bench", "winograd", "--path", "fused", "--operands", "planes_given", "--levels", 1)
+    assert done.code == 1 and "NVIDIA H200" in done.err  # no rows
+    assert {(case.variant.path, case.variant.dtype, case.variant.operands) for case in found} == {
+        ("fused", "bf16", "planes_given")
+    }
 
 
 def test_results_survive_a_catalog_that_cannot_be_written(cli, home):

@@ -145,6 +145,7 @@ __device__ __forceinline__ void stores_read() {
 __device__ __forceinline__ void stores_written() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
 // Ordinary accesses before are seen by bulk copies and wgmma after.
+__device__ __forceinline__ void fence_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 __device__ __forceinline__ void fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // ---- register tiles to and from memory; OFFSET is part of the instruction, so that no address is kept for each

@@ -118,9 +118,10 @@ Status launch(const Machine& machine, cudaStream_t stream, const Work& w) {
   Maps maps = {};
   Status status = encode_all<TILE_N>(machine, w, maps);
   if constexpr (!DIRECT) {
-    const int64_t columns = kBlocksN > 1 ? w.n : w.N;
+    // Of a single block no more than there is of it.
+    const int64_t rows = kBlocksM > 1 ? w.m : w.M, columns = kBlocksN > 1 ? w.n : w.N;
     if (!status)
-      status = encode<Output, 4>(machine, maps.c, w.C, {columns, w.m, kBlocksN, kBlocksM}, {w.ldc, up(columns, 8), w.m * w.ldc},
+      status = encode<Output, 4>(machine, maps.c, w.C, {columns, rows, kBlocksN, kBlocksM}, {w.ldc, up(columns, 8), w.m * w.ldc},
                                  {64, 64, 1, 1});
   }
   if (status) return status;
@@ -168,16 +169,18 @@ Status open_machine(Machine& machine) {
 
 // How long the tiles of a width take: as many rounds as the fullest block of the grid needs. Narrower tiles move more
 // bytes for each product.
-double rounds(const Machine& machine, const Work& w, int columns, double cost) {
-  const int64_t tiles = up(w.m, 2 * kTileM) / (2 * kTileM) * (up(w.n, columns) / columns);
+template <int COLUMNS>
+double rounds(const Machine& machine, const Work& w, double cost) {
+  const int64_t tiles = up(w.m, 2 * kTileM) / (2 * kTileM) * (up(w.n, COLUMNS) / COLUMNS);
   const int64_t clusters = machine.multiprocessors / 2;
-  return static_cast<double>(up(tiles, clusters) / clusters) * columns * cost;
+  const double steps = Tile<COLUMNS>::steps(static_cast<int>(w.k));
+  return static_cast<double>(up(tiles, clusters) / clusters) * COLUMNS * steps * cost;
 }
 
 Status run(const Machine& machine, cudaStream_t stream, const Work& w) {
   if constexpr (sizeof(Output) == 2) {
     if (bulk_stores(w)) {
-      if (rounds(machine, w, 192, kNarrowCost) < rounds(machine, w, 256, 1)) return launch<192, false>(machine, stream, w);
+      if (rounds<192>(machine, w, kNarrowCost) < rounds<256>(machine, w, 1)) return launch<192, false>(machine, stream, w);
       return launch<256, false>(machine, stream, w);
     }
   }

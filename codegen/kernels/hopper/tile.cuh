@@ -26,7 +26,8 @@ struct Tile {
   static constexpr int buffers = TILE_N == 192 ? 1 : 2;
   // A partial sum comes in parts, each as large as the buffers, every other step.
   static constexpr int part = buffers * kBoxBytes / kRowOfThreads, parts = window / 4 / part + staged;
-  static constexpr int least = 4 + pieces + 2 * parts;  // steps in which everything leaves and comes
+  // Steps in which everything leaves and comes.
+  static constexpr int least = kPartialSums ? 4 + pieces + 2 * parts : 2 + boxes;
   static constexpr int bytes_a = kTileM * depth * 2, bytes_b = TILE_N * depth * 2, stage_bytes = bytes_a + bytes_b;
   static constexpr int barriers = stages * stage_bytes + kGroups * buffers * kBoxBytes;  // after stages and buffers
   static constexpr int shared_bytes = 1024 + barriers + 16 * stages + 16 * kGroups + 16;  // 1024 to align the stages
@@ -212,8 +213,14 @@ struct Publisher {
       });
       group_sync(group);
     }
+    if (came == 0) {
+      // What every thread has written there is seen by the copies of one of them, and nobody reads the buffers any more.
+      __threadfence();
+      fence_global();
+      group_sync(group);
+    }
     if (thread == 0 && came < T::parts) {
-      // The partial sum has been written, and nothing is stored from the buffers any more.
+      // So is what was stored in bulk, and nothing is stored from the buffers any more.
       if (came == 0) stores_written();
       barrier_expect(arrived(0), T::buffers * kBoxBytes);
       load_bytes(staging(), slot() + came * T::part * kRowOfThreads, T::buffers * kBoxBytes, arrived(0));

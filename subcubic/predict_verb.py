@@ -1,0 +1,100 @@
+"""``subcubic predict``: would a scheme pay on a device, by the cost model; the device need not be here."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from subcubic.bench_options import Operands, Regime, parse_shape, values
+from subcubic.bench_schemes import Schemes
+from subcubic.errors import UsageError, guarded
+from subcubic.options import CatalogPath, Json, at_least, existing_catalog
+from subcubic.output import note, print_json, table
+
+_SIZES = (2048, 4096, 8192, 16384)
+
+
+@guarded
+def predict(
+    schemes: Annotated[
+        list[str], typer.Argument(metavar="SCHEME", help="Ids, formats, built-in names or scheme files.")
+    ],
+    device: Annotated[
+        str, typer.Option("--device", help="h200, h100, h20, a100, b200, or one that doctor --measure measured.")
+    ] = "h200",
+    size: Annotated[list[int] | None, typer.Option(help="M = N = K; may be given several times.")] = None,
+    shape: Annotated[list[str] | None, typer.Option(help="M,N,K in BLAS letters; may be given several times.")] = None,
+    set_name: Annotated[
+        str | None, typer.Option("--set", help="A set of shapes: squares, llm960, deepgemm or thin.")
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="bf16, fp16, fp32, fp64; on paper only: fp8, int8, tf32. bf16 on a GPU.")
+    ] = None,
+    operands: Annotated[
+        list[Operands] | None, typer.Option(help="Planes given to a launch; may be given several times.")
+    ] = None,
+    plane_dtype: Annotated[str | None, typer.Option(help="Of the planes; that of A and B by default.")] = None,
+    path: Annotated[
+        str | None, typer.Option(help="fused, or cuda: products by the vendor's library. By dtype if not given.")
+    ] = None,
+    levels: Annotated[int, typer.Option(help="Levels of recursion.")] = 1,
+    turn: Annotated[
+        Operands | None, typer.Option(help="The member of a scheme's orbit that is cheapest for such operands.")
+    ] = None,
+    regime: Annotated[Regime, typer.Option(help="Short bursts, or settled clocks.")] = Regime.BURST,
+    catalog: CatalogPath = None,
+    json_output: Json = False,
+) -> None:
+    """Predict the ratio to the vendor's GEMM, and which part of the work it is lost to.
+
+    Rates come from data sheets, or from `doctor --measure` where it ran on such a device. See the same ratio measured
+    by `bench`.
+    """
+    from evaluate.device_model import device_model
+    from evaluate.model import predict as model
+    from evaluate.operands import DTYPES
+    from evaluate.shapes import shapes_of
+
+    at_least(1, "levels", levels)
+    for value in size or []:
+        at_least(1, "size", value)
+    shapes = [(n, n, n) for n in size or []] + [parse_shape(text) for text in shape or []]
+    kinds = values(operands, Operands.VARIABLE)
+    known = Schemes(existing_catalog(catalog), "predict")
+    plans = [known.plan(reference, levels, turn.value if turn else "") for reference in schemes]
+    rows: list[dict[str, Any]] = []
+    try:
+        shapes += shapes_of(set_name) if set_name else []
+        found = device_model(device)
+        chosen = dtype or ("bf16" if "bf16" in found.peak else "fp32")
+        for plan, facts in plans:
+            head = {"id": plan.digest, "format": str(plan.base.format), "rank": plan.base.rank, **facts}
+            for m, n, k in shapes or [(each, each, each) for each in _SIZES]:
+                for kind in kinds:
+                    options: dict[str, Any] = {
+                        "operands": kind,
+                        "plane_dtype": plane_dtype,
+                        "path": path,
+                        "regime": regime.value,
+                    }
+                    figures = model(plan, (m, n, k), found, chosen, **options).document()
+                    kept = {"levels": levels, "dtype": chosen, **options, "M": m, "N": n, "K": k}
+                    rows.append({**head, **kept, **figures})
+    except ValueError as error:  # a name or a combination that there is not
+        raise UsageError(str(error)) from error
+    if json_output:
+        print_json({"device": found.name, "source": found.source, "basis": found.basis, "rows": rows})
+        return
+    note(f"{found.name}: {found.source}; {found.basis}")
+    if chosen not in DTYPES:
+        note(f"there are no kernels for {chosen}: an answer on paper")
+    headings = ("scheme", "M", "N", "K", "dtype", "operands", "ms", "vendor ms", "ratio", "why")
+    print(table(headings, [_cells(row) for row in rows]))
+
+
+def _cells(row: dict[str, Any]) -> list[Any]:
+    scheme = f"{row['format']}:{row['rank']}" + (f"^{row['levels']}" if row["levels"] > 1 else "")
+    times = [f"{row[key] * 1e3:.4g}" for key in ("seconds", "baseline_seconds")]
+    shape = [row[key] for key in ("M", "N", "K", "dtype", "operands")]
+    return [scheme, *shape, *times, f"{row['ratio']:.3f}", row["why"]]
