@@ -93,22 +93,29 @@ def schedule(plan: Plan, convert: bool = False, overlap: bool = False) -> Schedu
         ValueError: the plan has no products to overlap with, see ``codegen.overlap``.
     """
     U, V, _, single = _upright(plan)
-    made = [_turns(plan, found, U, V, single, convert) for found in _chains(plan, overlap)]
-    return min(made, key=lambda each: 2 * (len(each.planes_a) + len(each.planes_b)) + each.publications)
+    made = _turns(plan, _chain(plan, overlap), U, V, single, convert)
+    if overlap or not (_doubled(made.planes_a) or _doubled(made.planes_b)):
+        return made
+    # Where every plane of a product serves others too, negating the product takes another plane, which may cost more
+    # than the publications that it saves.
+    other = _turns(plan, _chain(plan, rigid=True), U, V, single, convert)
+    return min(made, other, key=lambda each: 2 * (len(each.planes_a) + len(each.planes_b)) + each.publications)
 
 
 # Kept because the kernels of a plan for several types share them, and each takes up to seconds.
 @lru_cache(maxsize=32)
-def _chains(plan: Plan, overlap: bool) -> tuple[Chain, ...]:
-    """The chains among which the fewest planes decide."""
+def _chain(plan: Plan, overlap: bool = False, rigid: bool = False) -> Chain:
+    """The chain of a plan; if ``rigid``, one that negates no product whose factors serve others too."""
     U, V, W, single = _upright(plan)
     plain = frozenset(np.flatnonzero(single[0] & single[1]).tolist())
     if overlap:
-        return (overlapped(W, sorted(plain), plain),)
-    seeds = _seeds(plan)
-    # Where every plane of a product serves others too, negating the product takes another plane, which may cost more
-    # than the publications that it saves.
-    return tuple(chain(W, fixed, seeds=seeds) for fixed in dict.fromkeys((plain, plain | _rigid(U, V, single))))
+        return overlapped(W, sorted(plain), plain)
+    return chain(W, plain | _rigid(U, V, single) if rigid else plain, seeds=_seeds(plan))
+
+
+def _doubled(planes: Sequence[Vector]) -> bool:
+    """Whether the negative of a plane is a plane too."""
+    return any(tuple(-x for x in plane) in planes for plane in planes)
 
 
 def _upright(plan: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[np.ndarray]]:
