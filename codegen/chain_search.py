@@ -15,9 +15,8 @@ from codegen.chain_costs import Costs, Run
 from codegen.chain_moves import Field
 
 # Work is bounded by the number of looks, so many for each product and fewer where one takes long, never by a clock:
-# a scheme has one chain on every machine. It also ends when so many for each product have found nothing better.
+# a scheme has one chain on every machine.
 _LOOKS = 32
-_PATIENCE = 20
 _FEWEST_LOOKS = 50
 _CELLS = 300_000
 # How often a perturbation may cost a publication, and how often the search goes back to the best chain.
@@ -41,15 +40,14 @@ def improve(costs: Costs, starts: list[list[Run]], seed: int = 0) -> list[list[R
         runs, used = _descend(field, [], field.cut(start), looks)
         best = _better(field, best, runs)
         looks -= used
-    current, reached, stale = best[-1], field.saved(best[-1]), 0
-    most = reached
-    while looks > 0 and stale < _PATIENCE * costs.rank:
+    current = best[-1]
+    reached = most = field.saved(current)
+    while looks > 0:
         kept, shaken = _shake(field, current, rng)
         runs, used = _descend(field, kept, shaken, looks)
         best = _better(field, best, runs)
         looks -= used
         saved = field.saved(runs)
-        stale = 0 if saved > most else stale + used
         most = max(most, saved)
         # Now and then a slightly longer chain is accepted, which leads out of dead ends.
         if saved >= reached - (rng.random() < _LENIENT):
