@@ -1,9 +1,12 @@
 # `make demo` and `make test` are all a newcomer needs; both install what they use into $(VENV) first.
 # `make demo PYTHON=python3 VENV=` runs in the current interpreter and installs nothing.
+# `make gpu-test` runs what needs a GPU: first it compiles all kernels, once and on all cores, then GPU_WORKERS processes
+# share the GPU, and last come the tests that must have it alone. `make gpu-test VENV=` installs nothing.
 
 PYTHON ?= python3
 VENV ?= .venv
 DEMO ?= demo
+GPU_WORKERS ?= 6
 
 ifeq ($(strip $(VENV)),)
 PY := PYTHONPATH=. $(PYTHON)
@@ -20,7 +23,7 @@ CUDA := $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA[^:]*Version: *\([0-9]*
 GPU_EXTRA := $(if $(filter 12 13,$(CUDA)),cuda$(CUDA))
 comma := ,
 
-.PHONY: demo test fuzz lint notebooks results starter docs clean python
+.PHONY: demo test gpu-test fuzz lint notebooks results starter docs clean python
 
 demo: $(READY)
 	@echo "demo: $(if $(strip $(VENV)),installed into $(VENV),in the current interpreter $(PYTHON), nothing installed); $(if $(GPU_EXTRA),a GPU driver with CUDA $(CUDA) was found,$(if $(CUDA),the driver has CUDA $(CUDA) for which there is no CuPy extra so the CPU path runs,no GPU driver was found so the CPU path runs))"
@@ -28,6 +31,15 @@ demo: $(READY)
 
 test: lint
 	$(PY) -m pytest -q
+
+# 1 from the prebuild: some kernels do not compile, and the tests that need them say so; the others can run.
+gpu-test: $(READY_DEV)
+	$(PY) -m tests.prebuild || [ $$? -eq 1 ]
+	@run="$(PY) -m pytest -v --durations 15 $$(grep -rl 'mark\.gpu' tests --include='test_*.py' | sort | tr '\n' ' ')"; \
+	share=$$($(PY) -c 'import xdist' 2>/dev/null && echo "-n $(GPU_WORKERS) --dist worksteal"); failed=0; \
+	env $$run -m "gpu and not alone" $$share || failed=1; \
+	env $$run -m "gpu and alone" || failed=1; \
+	exit $$failed
 
 fuzz: $(READY_DEV)
 	SUBCUBIC_FUZZ=50 SUBCUBIC_KILLS=60 $(PY) -m pytest -q --timeout 3600 tests/catalog tests/search tests/codegen tests/subcubic/test_kill.py

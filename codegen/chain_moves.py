@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,18 +62,19 @@ class Field:
         self._none = 2 * costs.rank
         self._savings = np.pad(costs.savings, (0, 2)).astype(np.int16)
         self._into = np.ascontiguousarray(self._savings.T)
+        self._links = self._savings.tolist()  # quicker where single links are asked for
         self._free = np.append(costs.free, [True, True])
 
     def saved(self, runs: list[Run]) -> int:
         """Publications that the links of the runs save."""
-        return sum(int(self._savings[run[:-1], run[1:]].sum()) for run in runs)
+        return sum(self._links[x][y] for run in runs for x, y in pairwise(run))
 
     def cut(self, runs: list[Run]) -> list[Run]:
         """The same runs, cut where running on saves nothing."""
         pieces: list[Run] = []
         for run in runs:
-            ends = [0, *(np.flatnonzero(self._savings[run[:-1], run[1:]] <= 0) + 1).tolist(), len(run)]
-            pieces += [run[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+            ends = [0, *(i for i, (x, y) in enumerate(pairwise(run), 1) if self._links[x][y] <= 0), len(run)]
+            pieces += [run[a:b] for a, b in pairwise(ends)]
         return pieces
 
     def join(self, left: Run, right: Run) -> Run:
@@ -195,17 +196,15 @@ class Field:
         first = a == flat.start[a]
         closing = self._savings[np.where(first, self._none, flat.node[a - 1]), flat.next[b]]
         closing = closing - np.where(first, 0, flat.link[a - 1]) - flat.link[b]
-        free = (flat.bound[b + 1] == flat.bound[a])[:, None]
-        inner = (flat.turned[b] - flat.turned[a])[:, None]
-        gains = []
-        for kind in range(4):
-            x, y = (flat.node[b], flat.node[a]) if kind % 2 else (flat.node[a], flat.node[b])
-            gain = self._into[x ^ (kind // 2)].take(before, axis=1) + self._savings[y ^ (kind // 2)].take(
-                behind, axis=1
-            )
-            gain += (inner * (kind % 2) - np.where(free | (kind < 2), 0, _FAR)).astype(np.int16)
-            gains.append(gain)
-        total = np.stack(gains) - broken.astype(np.int16) + closing.astype(np.int16)[:, None]
+        free = flat.bound[b + 1] == flat.bound[a]
+        inner = flat.turned[b] - flat.turned[a]
+        # Four kinds: as it is, turned, negated, both.
+        x, y = flat.node[a], flat.node[b]
+        own = np.stack([closing, closing + inner] * 2)
+        own[2:] -= np.where(free, 0, _FAR)
+        total = self._into[np.stack([x, y, x ^ 1, y ^ 1])].take(before, axis=2)
+        total += self._savings[np.stack([y, x, y ^ 1, x ^ 1])].take(behind, axis=2)
+        total += own.astype(np.int16)[:, :, None] - broken.astype(np.int16)
         here = (home == flat.run[a][:, None]) & (where >= a[:, None] - 1) & (where <= b[:, None])
         (kind, p, q), best = _highest(np.where(here, -1, total))
 

@@ -41,16 +41,19 @@ def improve(costs: Costs, starts: list[list[Run]], seed: int = 0) -> list[list[R
         best = _better(field, best, runs)
         looks -= used
     current = best[-1]
+    reached = most = field.saved(current)
     while looks > 0:
         kept, shaken = _shake(field, current, rng)
         runs, used = _descend(field, kept, shaken, looks)
         best = _better(field, best, runs)
         looks -= used
+        saved = field.saved(runs)
+        most = max(most, saved)
         # Now and then a slightly longer chain is accepted, which leads out of dead ends.
-        if field.saved(runs) >= field.saved(current) - (rng.random() < _LENIENT):
-            current = runs
-        elif field.saved(current) < field.saved(best[-1]) and rng.random() < _RETURN:
-            current = best[-1]
+        if saved >= reached - (rng.random() < _LENIENT):
+            current, reached = runs, saved
+        elif reached < most and rng.random() < _RETURN:
+            current, reached = best[-1], most
     return best
 
 

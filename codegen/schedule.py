@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 
 import numpy as np
 
@@ -92,22 +92,44 @@ def schedule(plan: Plan, convert: bool = False, overlap: bool = False) -> Schedu
     Raises:
         ValueError: the plan has no products to overlap with, see ``codegen.overlap``.
     """
+    U, V, _, single = _upright(plan)
+    made = _turns(plan, _chain(plan, overlap), U, V, single, convert)
+    if overlap or not (_doubled(made.planes_a) or _doubled(made.planes_b)):
+        return made
+    # Where every plane of a product serves others too, negating the product takes another plane, which may cost more
+    # than the publications that it saves.
+    other = _turns(plan, _chain(plan, rigid=True), U, V, single, convert)
+    return min(made, other, key=lambda each: 2 * (len(each.planes_a) + len(each.planes_b)) + each.publications)
+
+
+# Kept because the kernels of a plan for several types share them, and each takes up to seconds.
+@lru_cache(maxsize=32)
+def _chain(plan: Plan, overlap: bool = False, rigid: bool = False) -> Chain:
+    """The chain of a plan; if ``rigid``, one that negates no product whose factors serve others too."""
+    U, V, W, single = _upright(plan)
+    plain = frozenset(np.flatnonzero(single[0] & single[1]).tolist())
+    if overlap:
+        return overlapped(W, sorted(plain), plain)
+    return chain(W, plain | _rigid(U, V, single) if rigid else plain, seeds=_seeds(plan))
+
+
+def _doubled(planes: Sequence[Vector]) -> bool:
+    """Whether the negative of a plane is a plane too."""
+    return any(tuple(-x for x in plane) in planes for plane in planes)
+
+
+def _upright(plan: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[np.ndarray]]:
+    """U, V and W with the signs of plain blocks moved into W, so that a block can be used as it lies.
+
+    The last item tells for U and V which of their columns are plain blocks.
+    """
     U, V, W = (np.array(factor) for factor in plan.scheme.factors)
     single = [_singles(U), _singles(V)]
-    # The sign of a plain block moves into W, so that the block can be used as it lies.
     for factor, singles in zip((U, V), single, strict=True):
         signs = np.where(singles, factor.sum(axis=0), 1)
         factor *= signs
         W = W * signs
-    plain = frozenset(np.flatnonzero(single[0] & single[1]).tolist())
-    if overlap:
-        return _turns(plan, overlapped(W, sorted(plain), plain), U, V, single, convert)
-    seeds = _seeds(plan)
-    # Where every plane of a product serves others too, negating the product takes another plane, which may cost more
-    # than the publications that it saves.
-    chains = [chain(W, fixed, seeds=seeds) for fixed in dict.fromkeys((plain, plain | _rigid(U, V, single)))]
-    made = [_turns(plan, found, U, V, single, convert) for found in chains]
-    return min(made, key=lambda each: 2 * (len(each.planes_a) + len(each.planes_b)) + each.publications)
+    return U, V, W, single
 
 
 def _turns(

@@ -22,6 +22,7 @@ from codegen.plan import Plan
 from evaluate import cublas
 from evaluate.kernel import Kernel, KernelError, open_kernel
 from tests.codegen.schemes import plans
+from tests.prebuild import Build, kept
 
 pytestmark = pytest.mark.gpu
 
@@ -29,6 +30,11 @@ PLANS = plans()
 NUMPY = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16, "fp32": np.float32, "fp64": np.float64}
 UNIT = {"fp16": 2.0**-11, "bf16": 2.0**-8, "fp32": 2.0**-24, "fp64": 2.0**-53}
 DTYPES = [("fp32", None), ("fp64", None), ("fp16", None), ("bf16", None), ("bf16", "fp32")]
+# 144 blocks of B are more than a thread holds in fp64; coefficients up to 81 a side leave the range of fp16.
+TOO_MUCH = {("rational2", "fp16"), ("rectangular2", "fp64")}
+KINDS = [(name, *types) for name in PLANS for types in DTYPES if (name, types[0]) not in TOO_MUCH]
+PROGRAMS = [("winograd", "fp32", None), ("winograd", "bf16", "fp32"), ("winograd2", "fp16", None)]
+PROGRAMS += [("rectangular", "bf16", None), ("rational", "fp64", None)]
 SIZES = [(1, 1, 1), (7, 300, 5), (101, 83, 67), (128, 96, 192), (259, 517, 130)]
 I64, P = ctypes.c_int64, ctypes.c_void_p
 GEMM = ctypes.CFUNCTYPE(ctypes.c_int, P, P, *[I64] * 4, *[P, I64, I64] * 3)
@@ -67,18 +73,29 @@ def arch() -> str:
     return f"sm_{cupy.cuda.Device().compute_capability}"
 
 
+@kept
+def built(name: str, dtype: str, product_dtype: str | None, kind: str, device: str) -> Path:
+    return build_cuda(emit(PLANS[name], "cuda", dtype=dtype, product_dtype=product_dtype), device, kind)
+
+
+def builds(device: str) -> list[Build]:
+    return [
+        Build(built, *each, kind, device) for kind, some in (("shared", KINDS), ("program", PROGRAMS)) for each in some
+    ]
+
+
 @contextmanager
-def opened(plan: Plan, dtype: str, product_dtype: str | None = None) -> Iterator[Opened]:
+def opened(name: str, dtype: str, product_dtype: str | None = None) -> Iterator[Opened]:
     cublas.load()  # tells the emitted library where it is
-    path = build_cuda(emit(plan, "cuda", dtype=dtype, product_dtype=product_dtype), arch())
-    with open_kernel(path, prefix(plan, dtype, product_dtype)) as kernel:
-        yield Opened(plan, dtype, kernel)
+    path = built(name, dtype, product_dtype, "shared", arch())
+    with open_kernel(path, prefix(PLANS[name], dtype, product_dtype)) as kernel:
+        yield Opened(PLANS[name], dtype, kernel)
 
 
 @contextmanager
-def opened_with(product, plan: Plan) -> Iterator[Opened]:
+def opened_with(product, name: str) -> Iterator[Opened]:
     """A kernel for fp32 whose products are done by the caller's function."""
-    with opened(plan, "fp32") as found:
+    with opened(name, "fp32") as found:
         handle = ctypes.c_void_p()
         assert found.call("open", ctypes.byref(handle), ctypes.cast(product, P), None) == 0
         try:
@@ -140,21 +157,16 @@ def check(kernel: Opened, shape, gap, alpha, beta, integers=False, unit=None) ->
     assert np.linalg.norm(result[:, :n] - exact) <= tolerance * scale
 
 
-@pytest.mark.parametrize("name", PLANS)
-@pytest.mark.parametrize(("dtype", "product_dtype"), DTYPES)
+@pytest.mark.parametrize(("name", "dtype", "product_dtype"), KINDS)
 def test_kernel_agrees_with_fp64(name, dtype, product_dtype):
-    if name == "rational2" and dtype == "fp16":
-        pytest.skip("coefficients up to 81 a side leave the range of fp16")
-    if name == "rectangular2" and dtype == "fp64":
-        pytest.skip("144 blocks of B are more than a thread holds in fp64")
-    with opened(PLANS[name], dtype, product_dtype) as kernel:
+    with opened(name, dtype, product_dtype) as kernel:
         for shape, gap, (alpha, beta) in itertools.product(SIZES, (0, 3, 8), ((1, 0), (-0.5, 2))):
             check(kernel, shape, gap, alpha, beta)
 
 
 @pytest.mark.parametrize("name", [name for name in PLANS if name != "rectangular2"])
 def test_integers_are_exact_in_fp64(name):
-    with opened(PLANS[name], "fp64") as kernel:
+    with opened(name, "fp64") as kernel:
         for shape, gap in itertools.product(SIZES, (0, 3)):
             check(kernel, shape, gap, 3, -2, integers=True)
 
@@ -169,7 +181,7 @@ def test_a_captured_graph_replays_on_new_data(dtype):
     a, b, c = (np.zeros(size, kind) for size in ((m, k), (k, n), (m, n)))
     device = [to_device(x) for x in (a, b, c)]
     stream = cupy.cuda.Stream(non_blocking=True)
-    with opened(PLANS["winograd2"], dtype) as kernel:
+    with opened("winograd2", dtype) as kernel:
         workspace = kernel.workspace(shape)
         cupy.cuda.Device().synchronize()
         with stream:
@@ -227,7 +239,7 @@ print("PASS")
 @pytest.mark.parametrize("shape", [(96, 64, 80), (8192, 64, 8192)], ids=["batched", "single"])
 def test_the_first_product_of_a_process_may_be_captured(dtype, shape):
     the_plan = PLANS["winograd"]
-    path = build_cuda(emit(the_plan, "cuda", dtype=dtype), arch())
+    path = built("winograd", dtype, None, "shared", arch())
     kind = np.dtype(NUMPY[dtype]).name
     root = Path(__file__).resolve().parents[2]
     done = subprocess.run(
@@ -243,7 +255,7 @@ def test_the_first_product_of_a_process_may_be_captured(dtype, shape):
 @pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp32", "fp64"])
 @pytest.mark.parametrize("gap", [0, 16, 3])
 def test_large_products_read_plain_blocks_where_they_lie(dtype, gap):
-    with opened(PLANS["winograd"], dtype) as kernel:
+    with opened("winograd", dtype) as kernel:
         check(kernel, (8192, 32, 8192), gap, 1, 0)
 
 
@@ -271,7 +283,7 @@ def test_the_callers_product_replaces_cublas():
         return 0
 
     failure: Exception | None = None
-    with opened_with(product, PLANS["rectangular"]) as kernel:
+    with opened_with(product, "rectangular") as kernel:
         try:
             check(kernel, (101, 83, 67), 3, 2, 1)
         except (AssertionError, KernelError) as error:
@@ -284,7 +296,7 @@ def test_the_callers_product_replaces_cublas():
 
 def test_a_refusal_of_the_callers_product_is_reported():
     refusing = GEMM(lambda *arguments: 7)
-    with opened_with(refusing, PLANS["rectangular"]) as kernel:
+    with opened_with(refusing, "rectangular") as kernel:
         with pytest.raises(KernelError, match="the caller's product returned 7"):
             check(kernel, (8, 9, 8), 0, 1, 0)
 
@@ -302,7 +314,7 @@ def test_a_refusal_of_the_callers_product_is_reported():
 def test_wrong_arguments_are_refused_before_anything_is_queued(change, message):
     import cupy
 
-    with opened(PLANS["winograd"], "fp32") as kernel:
+    with opened("winograd", "fp32") as kernel:
         space = kernel.workspace((8, 10, 12))
         x = cupy.zeros(256, np.float32).data.ptr
         given = {"M": 8, "lda": 10, "C": x, "bytes": space.nbytes, "offset": 0} | change
@@ -311,16 +323,16 @@ def test_wrong_arguments_are_refused_before_anything_is_queued(change, message):
             kernel.kernel.launch(0, sizes, x, x, given["C"], place, given["bytes"], leading=(given["lda"], 12, 12))
 
 
-@pytest.mark.parametrize("name", ["winograd", "winograd2", "rectangular", "rational"])
-@pytest.mark.parametrize(("dtype", "product_dtype"), DTYPES)
+@pytest.mark.parametrize(("name", "dtype", "product_dtype"), PROGRAMS)
 def test_the_program_tests_itself(name, dtype, product_dtype):
-    program = build_cuda(emit(PLANS[name], "cuda", dtype=dtype, product_dtype=product_dtype), arch(), "program")
+    program = built(name, dtype, product_dtype, "program", arch())
     done = subprocess.run([str(program)], capture_output=True, text=True)
     if done.returncode == 4:
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0 and done.stdout.endswith("PASS\n"), done.stdout + done.stderr
 
 
+@pytest.mark.alone
 def test_large_sizes_index_beyond_32_bits():
     import cupy
 
@@ -335,7 +347,7 @@ def test_large_sizes_index_beyond_32_bits():
     b[k - 1, columns], b[0, columns] = 3, 5
     c = cupy.full((m, n), cupy.nan, np.float16)
     stream = cupy.cuda.Stream()
-    with opened(PLANS["winograd"], "fp16") as kernel:
+    with opened("winograd", "fp16") as kernel:
         space = kernel.workspace((m, k, n))
         cupy.cuda.Device().synchronize()
         kernel.launch(stream, (m, k, n), 1, a, k, b, n, 0, c, n, space)

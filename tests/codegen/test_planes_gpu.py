@@ -2,6 +2,7 @@
 
 import ctypes
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,14 +12,32 @@ from codegen.emit_planes import fused_sides
 from codegen.schedule import schedule
 from tests.codegen.test_cuda_gpu import arch, to_device
 from tests.codegen.test_planes_on_host import NUMPY, PLANS, TYPES, Case, Job, shapes, text
+from tests.prebuild import Build, kept
 
 pytestmark = pytest.mark.gpu
 
 
+NAMES = ["winograd", "winograd2", "rectangular", "trivial"]
+SCALED = [("bf16", "fp16"), ("fp64", "fp64")]
+
+
+def sides_of(name: str, dtype: str, plane_dtype: str):
+    return fused_sides(schedule(PLANS[name], dtype != plane_dtype))
+
+
+@kept
+def library(name: str, dtype: str, plane_dtype: str, scaled: bool, device: str) -> Path:
+    return build_cuda(text(sides_of(name, dtype, plane_dtype), dtype, plane_dtype, scaled), device)
+
+
+def builds(device: str) -> list[Build]:
+    found = [Build(library, name, *types, False, device) for name in NAMES for types in TYPES]
+    return found + [Build(library, "winograd", *types, True, device) for types in SCALED]
+
+
 def built(name: str, dtype: str, plane_dtype: str, scaled: bool = False):
-    sides = fused_sides(schedule(PLANS[name], dtype != plane_dtype))
-    path = build_cuda(text(sides, dtype, plane_dtype, scaled), arch())
-    return sides, ctypes.CDLL(str(path))
+    path = library(name, dtype, plane_dtype, scaled, arch())
+    return sides_of(name, dtype, plane_dtype), ctypes.CDLL(str(path))
 
 
 class OnDevice:
@@ -55,7 +74,7 @@ def check(make, cases, extras: bool = True) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "plane_dtype"), TYPES)
-@pytest.mark.parametrize("name", ["winograd", "winograd2", "rectangular", "trivial"])
+@pytest.mark.parametrize("name", NAMES)
 def test_planes_and_extras_are_exact(name, dtype, plane_dtype):
     sides, library = built(name, dtype, plane_dtype)
     for index, (gap, offset), extras in itertools.product(range(3), [(0, 0), (3, 0), (16, 0), (16, 1)], (True, False)):
@@ -66,7 +85,7 @@ def test_planes_and_extras_are_exact(name, dtype, plane_dtype):
         check(library.make, cases, extras)
 
 
-@pytest.mark.parametrize(("dtype", "plane_dtype"), [("bf16", "fp16"), ("fp64", "fp64")])
+@pytest.mark.parametrize(("dtype", "plane_dtype"), SCALED)
 def test_scaled_planes_are_exact_and_exponents_bring_peaks_to_one(dtype, plane_dtype):
     import cupy
 
@@ -108,6 +127,7 @@ def test_planes_beyond_the_range_of_fp16_are_infinite():
     np.testing.assert_array_equal(case.planes.reshape(expected.shape).astype(float), expected.astype(float))
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("name", "dtype", "plane_dtype", "size"),
     [

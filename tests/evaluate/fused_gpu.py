@@ -1,81 +1,77 @@
-"""Fused kernels on a device: many schemes built in parallel, and products checked against FP64 on the device."""
+"""Fused kernels on a device: schemes by name, kernels built before the tests, products checked against FP64."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from catalog.known import classical, strassen, winograd
 from catalog.scheme import Format, Ring, Scheme
 from catalog.store import Catalog
 from catalog.transform import kron, orient
+from codegen.build import build_cuda
+from codegen.emit import fused_arch
 from codegen.plan import Plan, plan
 from evaluate.accuracy import tolerance
 from evaluate.device import array_module
-from evaluate.fused import ZEROED_BYTES, FusedKernel, build_fused, open_fused
+from evaluate.fused import ZEROED_BYTES, FusedKernel, build_fused, fused_text, open_fused
 from evaluate.kernel import Built
 from evaluate.operands import narrow, poison, widen
 from evaluate.variants import OPERANDS, Variant
 from subcubic.starter import shipped
 from tests.codegen.schemes import rational, rectangular
+from tests.prebuild import kept
 
+# The plain product, one without planes, coefficients beyond one, mixed ones.
+KNOWN: dict[str, Callable[[], Scheme]] = {
+    "plain": lambda: classical(Format(1, 1, 1)),
+    "no planes": lambda: classical(Format(2, 1, 3)),
+    "strassen": strassen,
+    "winograd": winograd,
+    "winograd2": lambda: kron(winograd(), winograd()),
+    "mixed": lambda: kron(winograd(), classical(Format(1, 2, 1))),
+    "rectangular": rectangular,
+    "rational": rational,
+}
 # Every orientation of the roles, ranks 11 to 49, as the starter catalog has them.
 STORED = (
     *("2x2x3", "3x2x2", "2x4x2", "5x2x2", "3x2x3", "2x3x3", "2x3x4", "4x3x2", "3x5x2", "4x4x2", "4x2x4", "2x4x5"),
     *("3x3x3", "3x4x3", "5x3x3", "3x4x4", "3x4x5", "4x4x4"),
 )
-PLANES = {"fp16": ("fp16",), "bf16": ("bf16", "fp16")}
+NAMES = (*KNOWN, *STORED)
 
 
-def schemes() -> dict[str, Scheme]:
-    """Schemes by name: the plain product, one without planes, coefficients beyond one, mixed and stored ones."""
-    shelf = Catalog(shipped())
-    rows = [row for row in shelf.rows() if row.ring in (Ring.Z, Ring.Q)]
-    found = {
-        "plain": classical(Format(1, 1, 1)),
-        "no planes": classical(Format(2, 1, 3)),
-        "strassen": strassen(),
-        "winograd": winograd(),
-        "winograd2": kron(winograd(), winograd()),
-        "mixed": kron(winograd(), classical(Format(1, 2, 1))),
-        "rectangular": rectangular(),
-        "rational": rational(),
-    }
-    for name in STORED:
-        format = Format.parse(name)
-        best = min((row for row in rows if row.format.sorted == format.sorted), key=lambda row: row.merit)
-        found[name] = orient(shelf.get(best.id).scheme, format)
-    return found
+@functools.cache
+def the_plan(name: str) -> Plan:
+    """The plan of one of ``NAMES``; a stored scheme is the best one of its format."""
+    if name in KNOWN:
+        return plan(KNOWN[name]())
+    shelf, wanted = Catalog(shipped()), Format.parse(name)
+    rows = [row for row in shelf.rows() if row.ring in (Ring.Z, Ring.Q) and row.format.sorted == wanted.sorted]
+    return plan(orient(shelf.get(min(rows, key=lambda row: row.merit).id).scheme, wanted))
 
 
-Key = tuple[str, Variant]
+@kept
+def library(name: str, variant: Variant, arch: str) -> Built:
+    """The library of a scheme's fused kernel."""
+    return build_fused(the_plan(name), variant, arch)
 
 
-def build_all(keys: Sequence[Key], plans: dict[str, Plan], arch: str) -> dict[Key, Built | str]:
-    """Libraries, or why there is none, made by as many processes as there are cores: planning is Python."""
-    context = multiprocessing.get_context("spawn")  # a forked process must not inherit the CUDA context
-    with ProcessPoolExecutor(min(16, os.cpu_count() or 1), mp_context=context) as pool:
-        futures = {key: pool.submit(_build, plans[key[0]], key[1], arch) for key in keys}
-        return {key: future.result() for key, future in futures.items()}
+@kept
+def program(name: str, variant: Variant, arch: str) -> Path:
+    """The self-test of a scheme's fused kernel."""
+    return build_cuda(fused_text(the_plan(name), variant, arch), fused_arch(arch), "program")
 
 
-def _build(plan: Plan, variant: Variant, arch: str) -> Built | str:
-    try:
-        return build_fused(plan, variant, arch)
-    except (ValueError, RuntimeError, OSError) as error:  # not all of them can be sent to another process
-        return f"{type(error).__name__}: {error}"
-
-
-def variant(dtype: str, plane_dtype: str | None = None, layout: str = "nn") -> Variant:
-    return Variant(dtype, "fused", "variable", plane_dtype or dtype, "fp32", layout)
+def variant(dtype: str, plane_dtype: str | None = None, layout: str = "nn", overlap: bool = False) -> Variant:
+    options = (("overlap", True),) if overlap else ()
+    return Variant(dtype, "fused", "variable", plane_dtype or dtype, "fp32", layout, options)
 
 
 @dataclass
@@ -111,11 +107,9 @@ class Opened:
 
 
 @contextmanager
-def opened(built: Built | str, plan: Plan, variant: Variant) -> Iterator[Opened]:
-    if isinstance(built, str):
-        pytest.fail(built)
-    with open_fused(built) as kernel:
-        yield Opened(plan, variant, kernel)
+def opened(name: str, variant: Variant, arch: str) -> Iterator[Opened]:
+    with open_fused(library(name, variant, arch)) as kernel:
+        yield Opened(the_plan(name), variant, kernel)
 
 
 @dataclass
@@ -205,8 +199,16 @@ def limit(plan: Plan, variant: Variant, k: int) -> float:
     return tolerance(plan, variant.dtype, variant.plane_dtype, k)
 
 
-def plans() -> dict[str, Plan]:
-    return {name: plan(scheme) for name, scheme in schemes().items()}
+# What is drawn depends on no scheme, so that the checks of many share it, and its exact product.
+drawn = functools.lru_cache(maxsize=64)(product)
+
+
+def warm_up() -> None:
+    """Make CuPy compile what ``check`` needs of it."""
+    for dtype in ("fp16", "bf16"):
+        for layout in ("nn", "tt"):
+            made = product((40, 24, 16), dtype, 3, beta=1.0, integers=layout == "tt", layout=layout)
+            made.error(), made.is_exact(), made.gaps_kept(), made.reset()
 
 
 def check(
@@ -215,7 +217,7 @@ def check(
     """Every way to give the operands gives the product, and writes C and nothing else."""
     xp = array_module()
     stream = xp.cuda.Stream(non_blocking=True)
-    made = product(shape, one.variant.dtype, gap, alpha=alpha, beta=beta, integers=integers, layout=one.variant.layout)
+    made = drawn(shape, one.variant.dtype, gap, alpha=alpha, beta=beta, integers=integers, layout=one.variant.layout)
     workspace = one.workspace(shape)
     xp.cuda.Device().synchronize()
     planes = {side: one.pack(made, side, stream) for side in "ab"}

@@ -11,10 +11,12 @@ from codegen.plan import plan
 from evaluate import cpu
 from evaluate.bench import bench
 from evaluate.cublas import CublasError
-from evaluate.device import DeviceMissingError, usable_gpu
-from evaluate.kernel import KernelError
+from evaluate.device import DeviceInfo, DeviceMissingError, usable_gpu
+from evaluate.gpu import build_library
+from evaluate.kernel import Built, KernelError
 from evaluate.report import load, save
-from evaluate.variants import Wanted
+from evaluate.variants import Variant, Wanted, variants
+from tests.prebuild import Build, kept
 
 
 def test_every_row_is_right_and_labelled(document):
@@ -130,12 +132,28 @@ def test_a_gpu_asked_for_by_name_has_to_be_there():
         bench([plan(strassen())], [(4, 4, 4)], ["fp64"], device="gpu")
 
 
+ON_GPU = [plan(winograd()), plan(extend(strassen(), "n"))]
+GPU_DTYPES = ["fp16", "bf16", "fp32", "fp64"]
+
+
+@kept
+def library(number: int, variant: Variant, arch: str) -> Built:
+    return build_library(ON_GPU[number], variant, DeviceInfo("", arch, "", "", 0, ""))
+
+
+def builds(arch: str) -> list[Build]:
+    device = DeviceInfo("", arch, "", "", 0, "")
+    return [
+        Build(library, number, variant, arch)
+        for number, one in enumerate(ON_GPU)
+        for variant in variants(one, GPU_DTYPES, Wanted(), device)
+    ]
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp32", "fp64"])
+@pytest.mark.parametrize("dtype", GPU_DTYPES)
 def test_the_gpu_path_is_right_repeatable_and_timed(dtype):
-    found = bench(
-        [plan(winograd()), plan(extend(strassen(), "n"), 2)], [(1001, 515, 777)], [dtype], device="gpu", pairs=6
-    )
+    found = bench(ON_GPU, [(1001, 515, 777)], [dtype], device="gpu", pairs=6)
     for row in found["rows"]:
         assert row["correct"] and row["repeatable"] and row["pairs"] == 6
         assert row["workspace_bytes"] > 0 and row["seconds"] > 0 and row["aligned"] is False

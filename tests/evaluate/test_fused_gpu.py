@@ -1,6 +1,5 @@
 """Fused kernels on a real device: many schemes against FP64, graphs, streams, few free multiprocessors, sanitizer."""
 
-import itertools
 import shutil
 import subprocess
 import time
@@ -8,38 +7,45 @@ import time
 import numpy as np
 import pytest
 
-from codegen.build import build_cuda
 from evaluate.bench import bench
 from evaluate.cases import Case, Settings
 from evaluate.counters import count
 from evaluate.cublas import open_cublas
 from evaluate.cublaslt import open_cublaslt
 from evaluate.device import array_module, require_gpu
-from evaluate.fused import ZEROED_BYTES, fused_arch, fused_text
+from evaluate.fused import ZEROED_BYTES
 from evaluate.gpu import draw_buffers
 from evaluate.operands import widen
 from evaluate.variants import OPERANDS, Wanted
-from tests.evaluate.fused_gpu import (
-    PLANES,
-    STORED,
-    bits,
-    build_all,
-    check,
-    limit,
-    opened,
-    plans,
-    product,
-    variant,
-)
+from tests.evaluate.fused_gpu import NAMES, bits, check, library, limit, opened, product, program, the_plan, variant
+from tests.prebuild import Build
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 
-NAMES = ("plain", "no planes", "strassen", "winograd", "winograd2", "mixed", "rectangular", "rational", *STORED)
-TYPES = [(dtype, planes) for dtype, kinds in PLANES.items() for planes in kinds]
+# Every scheme in both types; planes of another type than the matrices with schemes of all sorts.
+CONVERTED = (
+    "plain",
+    "winograd",
+    "winograd2",
+    "mixed",
+    "rational",
+    "3x2x2",
+    "2x3x4",
+    "4x4x2",
+    "3x3x3",
+    "3x4x5",
+    "4x4x4",
+)
+KINDS = [(name, dtype, dtype) for name in NAMES for dtype in ("fp16", "bf16")]
+KINDS += [(name, "bf16", "fp16") for name in CONVERTED]
 TURNED = [("winograd", layout) for layout in ("nt", "tn", "tt")] + [("3x4x3", "nt"), ("plain", "nt"), ("plain", "tt")]
+# Planes made by the same launch, of the type of the matrices and of another one.
+OVERLAPPED = [("winograd", "bf16"), ("winograd", "fp16"), ("winograd2", "bf16"), ("mixed", "bf16"), ("2x2x3", "fp16")]
+OVERLAPPED += [("4x4x2", "bf16"), ("3x3x3", "fp16")]
 # M, N, K: one element, less than a block each, odd, beyond a tile, whole tiles, long and thin.
 SHAPES = [(1, 1, 1), (7, 5, 300), (101, 67, 83), (259, 517, 130), (768, 1024, 512), (3, 2000, 40), (1500, 9, 1030)]
 PADS = [(0, 1.0, 0.0), (3, -0.5, 2.0), (8, 2.0, 0.0)]  # gap between rows, alpha, beta
+INTEGERS = [((64, 48, 32), 0), ((37, 29, 23), 3), ((530, 770, 61), 8)]
 MIXED = [
     (1, 1, 1),
     (64, 64, 64),
@@ -49,77 +55,109 @@ MIXED = [
     (2048, 2048, 256),
     (2560, 1280, 640),
 ]
+CHECKED = [("memcheck", False), ("racecheck", False), ("racecheck", True)]  # the sanitizer's tool, overlap
 
 
-@pytest.fixture(scope="module")
-def made():
-    """All plans and all libraries of this file, built at once."""
-    found = plans()
-    assert set(NAMES) == set(found) and len(found) >= 20
-    keys = [(name, variant(dtype, planes)) for name in found for dtype, planes in TYPES]
-    if require_gpu().arch == "sm_90":
-        keys += [(name, variant("bf16", layout=layout)) for name, layout in TURNED]
-    return found, build_all(keys, found, require_gpu().arch)
+def builds(arch: str) -> list[Build]:
+    """What the tests of this file run; those of many products, which take longest, first."""
+    found = [(name, variant(dtype, planes)) for name, dtype, planes in KINDS]
+    programs = [("winograd", variant("bf16"))]
+    if arch == "sm_90":
+        found += [(name, variant("bf16", layout=layout)) for name, layout in TURNED]
+        found += [(name, variant("bf16", planes, overlap=True)) for name, planes in OVERLAPPED]
+        programs += [("winograd", variant("bf16", overlap=True))]
+    found.sort(key=lambda each: -the_plan(each[0]).rank)
+    return [Build(library, *each, arch) for each in found] + [Build(program, *each, arch) for each in programs]
 
 
 @pytest.fixture
-def kernel(made):
+def arch():
+    return require_gpu().arch
+
+
+@pytest.fixture
+def kernel(arch):
     """Opens a kernel of the file by name and variant."""
-    found, libraries = made
 
     def open_one(name, chosen):
-        if (name, chosen) not in libraries:
-            pytest.skip(f"{require_gpu().arch} has layout nn only")
-        return opened(libraries[name, chosen], found[name], chosen)
+        if arch != "sm_90" and (chosen.layout != "nn" or chosen.options):
+            pytest.skip(f"the kernels for {arch} have layout nn only, and make planes before")
+        return opened(name, chosen, arch)
 
     return open_one
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("dtype", "planes"), TYPES)
-def test_products_agree_with_fp64(kernel, name, dtype, planes):
-    with kernel(name, variant(dtype, planes)) as one:
-        for shape, (gap, alpha, beta) in itertools.product(SHAPES, PADS):
-            check(one, shape, gap, alpha, beta)
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "rational"])
-@pytest.mark.parametrize(("dtype", "planes"), TYPES)
-def test_small_integers_are_exact(kernel, name, dtype, planes):
-    with kernel(name, variant(dtype, planes)) as one:
-        for shape, gap in (((64, 48, 32), 0), ((37, 29, 23), 3), ((530, 770, 61), 8)):
+def check_all(one, number):
+    """All shapes, each with one of the pads: every scheme begins with another one."""
+    for place, shape in enumerate(SHAPES, number):
+        check(one, shape, *PADS[place % len(PADS)])
+    if one.plan.divisor == 1:
+        for shape, gap in INTEGERS:
             check(one, shape, gap, 1.0, 1.0, integers=True)
+
+
+@pytest.mark.parametrize(("name", "dtype", "planes"), KINDS)
+def test_products_agree_with_fp64_and_small_integers_are_exact(kernel, name, dtype, planes):
+    with kernel(name, variant(dtype, planes)) as one:
+        check_all(one, NAMES.index(name))
+
+
+@pytest.mark.parametrize(("name", "planes"), OVERLAPPED)
+def test_planes_made_by_the_same_launch_give_the_same(kernel, name, planes):
+    with kernel(name, variant("bf16", planes, overlap=True)) as one:
+        for number in range(len(PADS)):
+            check_all(one, number)
 
 
 @pytest.mark.parametrize(("name", "layout"), TURNED)
 def test_transposed_operands_are_read_where_they_lie(kernel, name, layout):
     with kernel(name, variant("bf16", layout=layout)) as one:
-        for shape, (gap, alpha, beta) in itertools.product(SHAPES, PADS):
-            check(one, shape, gap, alpha, beta)
-        check(one, (37, 29, 23), 3, 1.0, 1.0, integers=True)
+        for number in range(len(PADS)):
+            check_all(one, number)
 
 
-@pytest.mark.parametrize("name", ["plain", "winograd", "4x4x2", "winograd2"])
-def test_launches_repeat_bit_for_bit(kernel, name):
+def repeat(one, shape, times):
+    """The same bits from every launch, and the right ones."""
     xp = array_module()
+    made, space = product(shape, one.variant.dtype), one.workspace(shape)
+    first = None
+    for _ in range(times):
+        made.reset()
+        one.launch(made, xp.cuda.get_current_stream(), space)
+        first = bits(made.c).copy() if first is None else first
+        assert bool((bits(made.c) == first).all()), shape
+    assert made.error() <= limit(one.plan, one.variant, shape[2])
+
+
+def several_tiles(plan):
+    """M, N, K at which every multiprocessor has several tiles, some of them cut off, and each product several steps."""
+    m, k, n = plan.format
+    return m * 128 * 18 - 40, n * 256 * 18 - 24, k * 192 + 8
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_launches_repeat_bit_for_bit(kernel, name):
+    """Races show where blocks with several tiles hurry on to the next one."""
     with kernel(name, variant("bf16")) as one:
-        for shape in ((1536, 1280, 1024), (2900, 1700, 300)):
-            made, space = product(shape, "bf16"), one.workspace(shape)
-            first = None
-            for _ in range(20):
-                made.reset()
-                one.launch(made, xp.cuda.get_current_stream(), space)
-                first = bits(made.c).copy() if first is None else first
-                assert bool((bits(made.c) == first).all())
-            assert made.error() <= limit(one.plan, one.variant, shape[2])
+        repeat(one, several_tiles(one.plan), 3)
+        repeat(one, (1536, 1280, 1024), 10)
+    array_module().get_default_memory_pool().free_all_blocks()
 
 
-@pytest.mark.parametrize("name", ["plain", "winograd"])
-def test_a_graph_replays_a_thousand_times(kernel, name):
+@pytest.mark.parametrize(("name", "planes"), OVERLAPPED)
+def test_launches_that_make_their_planes_repeat_bit_for_bit(kernel, name, planes):
+    with kernel(name, variant("bf16", planes, overlap=True)) as one:
+        repeat(one, several_tiles(one.plan), 3)
+        repeat(one, (1536, 1280, 1024), 10)
+    array_module().get_default_memory_pool().free_all_blocks()
+
+
+@pytest.mark.parametrize(("name", "overlap"), [("plain", False), ("winograd", False), ("winograd", True)])
+def test_a_graph_replays_a_thousand_times(kernel, name, overlap):
     xp = array_module()
     shape = (1100, 900, 700)
     stream = xp.cuda.Stream(non_blocking=True)
-    with kernel(name, variant("bf16")) as one:
+    with kernel(name, variant("bf16", overlap=overlap)) as one:
         made, space = product(shape, "bf16"), one.workspace(shape)
         xp.cuda.Device().synchronize()
         with stream:
@@ -191,6 +229,7 @@ extern "C" __global__ void spin(volatile int* stop, long long most) {
 """
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("share", [0.5, 0.8])
 @pytest.mark.parametrize("name", ["plain", "winograd", "3x3x3"])
 def test_launches_end_while_another_kernel_holds_multiprocessors(kernel, name, share):
@@ -246,9 +285,9 @@ def test_both_baselines_compute_the_same(dtype, layout):
         assert float(xp.linalg.norm(widen(xp, found, dtype) - exact) / xp.linalg.norm(exact)) < 0.01
 
 
-def test_rows_of_all_operands_are_right_and_told_apart(made):
+def test_rows_of_all_operands_are_right_and_told_apart():
     found = bench(
-        [made[0]["winograd"]],
+        [the_plan("winograd")],
         [(1024, 768, 512)],
         ["bf16"],
         device="gpu",
@@ -267,9 +306,10 @@ def test_rows_of_all_operands_are_right_and_told_apart(made):
     assert max(fine[3:]) < 1.1 < min(fine[:3])  # planes of fp16 keep what bf16 would round
 
 
-def test_counters_count_one_launch(made):
+@pytest.mark.alone
+def test_counters_count_one_launch():
     shape = (2048, 2048, 2048)
-    case = Case(made[0]["winograd"], shape, variant("bf16"), Settings())
+    case = Case(the_plan("winograd"), shape, variant("bf16"), Settings())
     found = count(case, "ours")
     if "reason" in found:
         pytest.skip(found["reason"])
@@ -278,18 +318,15 @@ def test_counters_count_one_launch(made):
     assert 0 < found["l2_hit_rate"] <= 1 and found["kernel_seconds"] < 1e-2
 
 
-@pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
-@pytest.mark.parametrize("name", ["plain", "winograd"])
-def test_the_sanitizer_finds_nothing(made, name, tool):
+@pytest.mark.parametrize(("tool", "overlap"), CHECKED)
+def test_the_sanitizer_finds_nothing(arch, tool, overlap):
     sanitizer = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
     if not sanitizer:
         pytest.skip("compute-sanitizer is not installed")
-    arch = require_gpu().arch
-    text = fused_text(made[0][name], variant("bf16"), arch)
-    if "int main(" not in text:
-        pytest.skip(f"the text for {arch} has no self-test")
-    program = build_cuda(text, fused_arch(arch), "program")
+    if overlap and arch != "sm_90":
+        pytest.skip(f"the kernels for {arch} make planes before")
+    built = program("winograd", variant("bf16", overlap=overlap), arch)
     done = subprocess.run(
-        [sanitizer, "--tool", tool, "--error-exitcode", "9", str(program)], capture_output=True, text=True, timeout=150
+        [sanitizer, "--tool", tool, "--error-exitcode", "9", str(built)], capture_output=True, text=True, timeout=150
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
