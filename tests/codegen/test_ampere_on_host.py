@@ -100,7 +100,8 @@ def test_the_self_test_tells_right_from_wrong(broken, tmp_path):
     text = emulated("winograd", types("bf16", "fp16"))
     # The two sizes that would take an emulation too long.
     text, count = re.subn(r"\s*{(517|1000), \d+, \d+, [^}]*},", "", text)
-    cases = len(re.findall(r"{[^{}]+, (?:true|false), (?:true|false)}", text))
+    always = text.split("const Case cases[] = {", 1)[1].split("};", 1)[0]
+    cases = always.count("{")
     assert count == 2 and cases > 6
     if broken:
         text = text.replace("b[j / 2][j % 2 * 2 + 1]);", "b[j / 2][j % 2 * 2]);")
