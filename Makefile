@@ -7,6 +7,8 @@ PYTHON ?= python3
 VENV ?= .venv
 DEMO ?= demo
 GPU_WORKERS ?= 6
+# Processes that share the tests; tests of time allow for one neighbour.
+TEST_WORKERS ?= 2
 
 ifeq ($(strip $(VENV)),)
 PY := PYTHONPATH=. $(PYTHON)
@@ -30,7 +32,7 @@ demo: $(READY)
 	@PYTHON="$(PY)" sh subcubic/demo.sh "$(DEMO)"
 
 test: lint
-	$(PY) -m pytest -q
+	$(PY) -m pytest -q $$($(PY) -c 'import xdist' 2>/dev/null && echo "-n $(TEST_WORKERS) --dist worksteal")
 
 # 1 from the prebuild: some kernels do not compile, and the tests that need them say so; the others can run.
 gpu-test: $(READY_DEV)

@@ -24,7 +24,7 @@ SPILLS = 64
 ONE_LEVEL, TWO_LEVELS, OVERLAPPING = (0, 0), (0, 16), (8, 24)
 # Processor seconds of one architecture to a cubin; 2 are the aim, and machines differ. Making planes meanwhile is as
 # much code again.
-PATIENCE = 12.0
+PATIENCE = 20.0
 
 
 def starter(m: int, k: int, n: int) -> Plan:
