@@ -22,8 +22,8 @@ SPILLS = 64
 # Bytes of local memory in the loop over k: those that every turn meets, and all. One level needs none; two have some on
 # the path of a piece that leaves; a kernel that makes planes meanwhile may store and load one word in every turn.
 ONE_LEVEL, TWO_LEVELS, OVERLAPPING = (0, 0), (0, 16), (8, 24)
-# Processor seconds of one architecture to a cubin; 2 are the aim, and busy machines take twice as long. Making planes meanwhile is as
-# much code again.
+# Processor seconds of one architecture to a cubin; 2 are the aim, and busy machines take twice as long as idle ones.
+# Making planes meanwhile is as much code again.
 PATIENCE = 20.0
 
 
