@@ -157,9 +157,9 @@ __device__ __forceinline__ void make_side(const PlaneJob& job, uint64_t block) {
 }
 
 // Thread blocks that share a multiprocessor at least. Blocks of 16-bit elements grow as sums widen them, for which the
-// compiler would take registers beyond the half. 0 leaves the others alone, which then get by with fewer.
+// compiler would take registers beyond the half. 0 leaves the others alone: they get by with fewer, or would spill.
 template <class Map, bool SCALED>
-constexpr bool kWidens = !SCALED && sizeof(Input) == 2 && Map::rows * Map::columns * Map::width <= 128;
+constexpr bool kWidens = !SCALED && sizeof(Input) == 2 && Map::rows * Map::columns * Map::width <= 64;
 template <class A, class B, bool SCALED>
 constexpr int kTogether = kWidens<A, SCALED> && kWidens<B, SCALED> ? 2 : 0;
 

@@ -239,6 +239,8 @@ def test_failures_of_the_compiler_are_one_sentence(written, monkeypatch, tmp_pat
 @needs_compiler
 def test_make_builds_and_tests_and_says_when_there_is_no_device(written, monkeypatch, tmp_path):
     place = written(fresh=True)
+    for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):  # of a make that runs the tests
+        monkeypatch.delenv(name, raising=False)
     command = ["make", f"NVCC={os.environ['NVCC']}"]
     done = subprocess.run(command, cwd=place, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.endswith("PASS\n"), done.stderr

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from catalog.known import classical, strassen, winograd
@@ -161,8 +161,10 @@ def test_a_missing_last_row_is_caught():
 
 @examples(10)
 @given(seed=st.integers(0, 2**32), sizes=st.tuples(*(st.integers(1, 40) for _ in "mkn")), levels=st.integers(1, 2))
+@example(seed=1, sizes=(4, 1, 3), levels=1)  # one element is small beside what is mixed into it
 def test_right_kernels_stay_within_the_tolerance(seed, sizes, levels):
     a, b = operands("fp16", *sizes, seed=seed)
     the_plan = plan(winograd() if seed % 2 else classical(Format(1, 2, 2)), levels)
     c = narrow(np, emulate(the_plan, *(widen(np, x, "fp16", "float32") for x in (a, b)), "fp16"), "fp16")
-    assert is_correct(errors(np, [c], a, b, "fp16")[0], tolerance(the_plan, "fp16", "fp16", sizes[1]))
+    found = errors(np, [c], a, b, "fp16", blocks=tuple(the_plan.format))[0]
+    assert is_correct(found, tolerance(the_plan, "fp16", "fp16", sizes[1]))
