@@ -2,8 +2,8 @@
 
 A run folder holds ``config.toml`` (the resolved options), ``status.json`` (replaced atomically), ``checkpoint.npz``
 (replaced atomically) and ``progress.jsonl``; a file named ``stop`` asks the search to end at its next block. Its size
-is bounded: only the progress file grows, and every other line of it goes when it passes PROGRESS_BYTES, so that it
-still spans the whole search.
+is bounded: only the progress file grows, and every other line between its first and its last goes when it passes
+PROGRESS_BYTES, so that it still spans the whole search.
 """
 
 from __future__ import annotations
@@ -128,14 +128,14 @@ class Run:
         self._replace("status.json", json.dumps({**mine, **facts}).encode())
 
     def log(self, **facts: Any) -> None:
-        """Append one JSON line to the progress file, of which every other line goes when it grows too long."""
+        """Append one JSON line to the progress file; every other one after the first goes when it grows too long."""
         path = self.path / "progress.jsonl"
         with self._writing():
             with path.open("a") as file:
                 file.write(json.dumps(facts) + "\n")
             if path.stat().st_size > PROGRESS_BYTES:
                 lines = path.read_text().splitlines(keepends=True)
-                self._replace(path.name, "".join(lines[::-2][::-1]).encode())
+                self._replace(path.name, "".join(lines[:1] + lines[:0:-2][::-1]).encode())
 
     def progress(self) -> list[str]:
         """The lines of the progress file, oldest first; one that a kill cut off is left out."""
