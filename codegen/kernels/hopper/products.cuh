@@ -8,8 +8,8 @@ namespace {
 
 constexpr int kDirectTile = 128;  // columns where C is not stored in bulk
 constexpr int kThreads = 384, kProducerRegisters = 40, kConsumerRegisters = 232;
-constexpr int kPaceDepth = 128;  // see Pace
-constexpr u32 kPaceLag = 4, kPatience = 1024;
+constexpr int kPaceDepth = 64;  // see Pace
+constexpr u32 kPaceLag = 2, kPatience = 1024;
 
 // Keeps blocks in step, so that those which read the same rows or columns find them in L2: a block that is more than
 // kPaceLag pieces of work ahead of the average of those that are at work waits. It is a hint and nothing depends on it: a
@@ -48,23 +48,37 @@ struct Pace {
   }
 };
 
-// A place in the ring of stages. Stage and parity share a register, of which a consumer has none to spare.
+// A place in the ring of stages: the stage in the lowest bits, from the eighth bit on a parity for each stage, all in one
+// register, of which a consumer has none to spare.
 template <class T>
 struct Ring {
   u32 shared;
-  int place;  // stage + 8 * parity
+  int place;
 
   __device__ __forceinline__ explicit Ring(u32 shared, int place = 0) : shared(shared), place(place) {}
   __device__ __forceinline__ int stage() const { return place & 7; }
-  __device__ __forceinline__ u32 parity() const { return place >> 3; }
+  __device__ __forceinline__ u32 parity() const { return place >> (8 + stage()) & 1; }
   __device__ __forceinline__ u32 full() const { return shared + T::barriers + 8 * stage(); }
   __device__ __forceinline__ u32 empty(int which) const { return shared + T::barriers + 8 * (T::stages + which); }
-  __device__ __forceinline__ void advance() { place = stage() + 1 == T::stages ? place + 1 - T::stages ^ 8 : place + 1; }
-  // The stage of a step that many steps before the next one.
+  __device__ __forceinline__ void advance() {
+    place ^= 256 << stage();
+    skip();
+  }
+  // Past a stage that is lent.
+  __device__ __forceinline__ void skip() { place = stage() + 1 == T::stages ? place + 1 - T::stages : place + 1; }
+  // The stage that many places before or after this one.
   __device__ __forceinline__ int before(int back) const {
     return stage() >= back ? stage() - back : stage() + T::stages - back;
   }
+  __device__ __forceinline__ int next() const { return stage() + 1 == T::stages ? 0 : stage() + 1; }
 };
+
+// Whether a stage is lent to the publications after a turn: that of the last step but three, the next one in the ring,
+// which is left out once. So the others are filled while something is published.
+template <class T>
+__device__ __forceinline__ bool lends(int publications) {
+  return T::staged && kPartialSums && publications > 0;
+}
 
 // Turns of a phase; with one phase all are in the second one.
 __device__ __forceinline__ int first_turn(int phase) { return phase ? kBoundary : 0; }
@@ -127,6 +141,7 @@ __device__ __forceinline__ void produce(const Maps& maps, const Problem& p, u32 
             load_5d_both(half_b, map_b, 0, k * T::depth + rank * (T::depth / 2), n / 64, zb, wb, full);
           ring.advance();
         }
+        if (lends<T>(kTurns[r].count)) ring.skip();
       }
     }
   }
@@ -142,11 +157,11 @@ struct Consumer {
   float sums[T::sums];
   u64 base_a, base_b;  // descriptors in stage 0
   int group;
-  bool holding;    // the stages of the last two steps are not handed back yet
+  bool borrowed;  // the stage before the place in the ring is not handed back yet
 
   __device__ __forceinline__ Consumer(const Maps& maps, const Problem& p, u32 shared, int place, u32 phases, int group,
                                       int thread)
-      : ring(shared, place), publisher(&maps.c, p, shared, phases, group, thread), group(group), holding(false) {
+      : ring(shared, place), publisher(&maps.c, p, shared, phases, group, thread), group(group), borrowed(false) {
     const u32 a = shared + group * (T::bytes_a / kGroups), b = shared + T::bytes_a;
     base_a = kTransposedA ? by_columns(a, 0) : by_rows(a);
     base_b = kTransposedB ? by_rows(b) : by_columns(b, T::depth / 2 * 128);
@@ -173,105 +188,88 @@ struct Consumer {
     wgmma_commit();
   }
 
-  // All steps of one product but for handing back the last two stages. `clear`: it does not add to what the
-  // accumulators hold. `next`: number of what is going to be published after it, or -1.
+  // All steps of one product. `clear`: it does not add to what the accumulators hold. `count`: of the publications after
+  // it, of which `first` is the first one.
   template <class Element>
-  __device__ __forceinline__ void multiply(bool clear, int next, int tile) {
-    bool expected = next < 0;
+  __device__ __forceinline__ void multiply(bool clear, int first, int count, int tile) {
+    bool expected = count == 0, begins = true;
     // The same in a whole warp, which the compiler only believes after a shuffle; then descriptors need no vector
     // registers.
     ring.place = __shfl_sync(~0u, ring.place, 0);
+    // The second warpgroup stays a step behind the first one, so that one of them multiplies while the other publishes.
+    if (group == 1) hear(kBegun, 0);
     barrier_wait(ring.full(), ring.parity());
     step<Element>(ring.stage(), !clear);
-    if (T::staged && holding) hand_back<1>();
     ring.advance();
 #pragma unroll 1
     for (int left = T::steps(publisher.problem.K) - 1; left > 0; --left) {
       barrier_wait(ring.full(), ring.parity());
       step<Element>(ring.stage(), true);
-      if (T::staged && holding) {
-        hand_back<0>();
-        holding = false;
+      if (begins) {
+        begins = false;
+        if (group == 0) tell(kBegun, 0);
+        if (T::staged && borrowed) hand_back(ring.before(2));
       }
       if (kPartialSums && publisher.leaving == 0 && !expected) {
-        publisher.expect(next, tile);
+        publisher.expect(first, tile);
         expected = true;
       } else {
         publisher.meanwhile(left);
       }
+      if (left == 1 && lends<T>(count)) {
+        hear(kRead, 1 - group);
+        if (publisher.adds()) publisher.receive_fourth(spare(ring.next()));
+      }
       wgmma_wait<1>();
-      if (left > 1) release(ring.before(1));
+      if (left == 3 && lends<T>(count))
+        tell(kRead, group);
+      else
+        release(ring.before(1));
       ring.advance();
     }
-    if (T::staged && next >= 0 && publisher.adds()) {
-      consumers_sync();  // both warpgroups are through with the last but one stage
-      publisher.receive_fourth(spare());
-    }
     wgmma_wait<0>();
-    if (!kPartialSums && next >= 0) publisher.expect(next, tile);
+    release(ring.before(1));
+    if (!kPartialSums && count) publisher.expect(first, tile);
     // From here on the accumulators are ordinary registers, which the compiler cannot know.
 #pragma unroll
     for (int i = 0; i < T::sums; ++i) asm volatile("" : "+f"(sums[i])::"memory");
   }
 
-  // Half of the columns in the last but one stage.
-  __device__ __forceinline__ u32 spare() const {
-    return ring.shared + ring.before(2) * T::stage_bytes + T::bytes_a + group * (T::bytes_b / kGroups);
+  // This warpgroup's half of the columns in a stage that is lent.
+  __device__ __forceinline__ u32 spare(int stage) const {
+    return ring.shared + stage * T::stage_bytes + T::bytes_a + group * (T::bytes_b / kGroups);
   }
 
   // After a product: the last publication leaves during the next product.
   __device__ __forceinline__ void publish(int first, int count, int tile) {
-    if constexpr (!T::staged) {
-      release(ring.before(2));
-      release(ring.before(1));
-    }
-    // This warpgroup's rows in the last two stages, which nobody else reads.
-    u32 left_over[2];
-#pragma unroll
-    for (int i = 0; i < 2; ++i) left_over[i] = ring.shared + ring.before(2 - i) * T::stage_bytes + group * (T::bytes_a / kGroups);
 #pragma unroll 1
     for (int i = 0; i < count; ++i) {
       if (i > 0) {
         publisher.settle();
         publisher.expect(first + i, tile);
         while (publisher.coming()) publisher.receive();
-        if (T::staged && publisher.adds()) {
-          consumers_sync();
-          publisher.receive_fourth(spare());
-        }
+        if (T::staged && publisher.adds()) publisher.receive_fourth(spare(ring.stage()));
       }
-      publisher.publish(sums, spare(), left_over);
+      publisher.publish(sums, spare(ring.stage()));
     }
-    if constexpr (!T::staged) return;
-    holding = count && publisher.partial();
-    if (!holding) {
-      if (kPartialSums && count) {  // all have read what came there, and what left from there has
-        if (count > 1 && publisher.thread == 0) stores_read<0>();
-        group_sync(group);
-      }
-      release(ring.before(2));
-      release(ring.before(1));
+    if (lends<T>(count)) {
+      ring.skip();
+      borrowed = true;
     }
   }
 
   // Everything leaves.
   __device__ __forceinline__ void finish() {
     publisher.settle();
-    if (!T::staged || !holding) return;
-    if (publisher.thread == 0) stores_read<0>();
-    group_sync(group);
-    release(ring.before(2));
-    release(ring.before(1));
+    if (T::staged && borrowed) hand_back(ring.before(1));
   }
 
-  // After the first step of the next product the stage of the last but one step, after the second one that of the last
-  // step: once the part of the sums that was put there has been stored and PENDING groups of stores are not through.
-  template <int PENDING>
-  __device__ __forceinline__ void hand_back() {
-    if (publisher.thread != 0) return;
-    stores_read<PENDING>();
-    barrier_arrive(ring.empty(ring.before(2)), 0);
-    barrier_arrive(ring.empty(ring.before(2)), 1);
+  // What lay in the stage has been read by this warpgroup and by its stores.
+  __device__ __forceinline__ void hand_back(int stage) {
+    if (publisher.thread == 0) stores_read<0>();
+    group_sync(group);
+    release(stage);
+    borrowed = false;
   }
 };
 
@@ -298,11 +296,10 @@ __device__ __forceinline__ void consume(const Maps& maps, const Problem& p, u32 
 #pragma unroll 1
       for (int r = first_turn(phase); r < end_of_turns(phase); ++r) {
         const Turn turn = kTurns[r];
-        const int next = turn.count ? turn.first : -1;
         if (kConverted && !turn.plain)
-          consumer.template multiply<Plane>(turn.clear, next, tile);
+          consumer.template multiply<Plane>(turn.clear, turn.first, turn.count, tile);
         else
-          consumer.template multiply<Input>(turn.clear, next, tile);
+          consumer.template multiply<Input>(turn.clear, turn.first, turn.count, tile);
         consumer.publish(turn.first, turn.count, tile);
       }
     }

@@ -85,6 +85,15 @@ __device__ __forceinline__ void group_sync(int group) { asm volatile("bar.sync %
 
 __device__ __forceinline__ void consumers_sync() { asm volatile("bar.sync 3, 256;" ::: "memory"); }
 
+// One warpgroup goes on, the other one waits for it. Between two of the same message there must be an answer.
+enum Message { kRead = 4, kBegun = 6 };  // each takes a barrier for either direction
+__device__ __forceinline__ void tell(int message, int from) {
+  asm volatile("bar.arrive %0, 256;" ::"r"(message + from) : "memory");
+}
+__device__ __forceinline__ void hear(int message, int from) {
+  asm volatile("bar.sync %0, 256;" ::"r"(message + from) : "memory");
+}
+
 // ---- bulk copies
 
 __device__ __forceinline__ void load_4d(u32 to, const TensorMap* map, int x, int y, int z, int w, u32 barrier) {
@@ -130,11 +139,6 @@ __device__ __forceinline__ void store_bytes(void* to, u32 from, u32 bytes) {
                : "memory");
 }
 
-__device__ __forceinline__ void add_bytes(void* to, u32 from, u32 bytes) {
-  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to), "r"(from),
-               "r"(bytes) : "memory");
-}
-
 __device__ __forceinline__ void stores_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
 // Until all but N of this thread's groups of stores have read shared memory, or have been written.
@@ -154,12 +158,6 @@ template <int OFFSET>
 __device__ __forceinline__ void global_store(void* to, const float* v) {
   asm volatile("st.global.cg.v4.f32 [%0+%5], {%1, %2, %3, %4};" ::"l"(to), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]),
                "n"(OFFSET) : "memory");
-}
-
-template <int OFFSET>
-__device__ __forceinline__ void global_add(void* to, const float* v) {
-  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0+%5], {%1, %2, %3, %4};" ::"l"(to), "f"(v[0]), "f"(v[1]),
-               "f"(v[2]), "f"(v[3]), "n"(OFFSET) : "memory");
 }
 
 template <int OFFSET>

@@ -15,8 +15,8 @@ constexpr int kRowOfThreads = 128 * 16;  // bytes of one float4 of each thread o
 constexpr bool kPartialSums = kSlots > 0;
 
 // A box is 64 of a tile's columns: 32 accumulators of a thread. The registers beside 256 columns hold two more boxes,
-// those beside fewer columns a whole tile; of the others one is staged in the buffers, one in the last two stages of
-// the ring, which are handed back a little later for it.
+// those beside fewer columns a whole tile; of the others one is staged in the buffers, one in a stage that the ring lends
+// for the time between two products.
 template <int TILE_N>
 struct Tile {
   static constexpr int boxes = TILE_N / 64, sums = TILE_N / 2;
@@ -26,8 +26,10 @@ struct Tile {
   static constexpr int buffers = TILE_N == 192 ? 1 : 2;
   // A partial sum comes in parts, each as large as the buffers, every other step.
   static constexpr int part = buffers * kBoxBytes / kRowOfThreads, parts = window / 4 / part + staged;
-  // Steps in which everything leaves and comes.
-  static constexpr int least = kPartialSums ? 4 + pieces + 2 * parts : 2 + boxes;
+  // Steps in which everything leaves and comes; with at least a ring of them no warpgroup is a product ahead.
+  static constexpr int publishing = kPartialSums ? 4 + pieces + 2 * parts : 2 + boxes;
+  static constexpr int least = publishing > stages ? publishing : stages;
+  static_assert(!staged || stages == 4, "the stage that is lent is used in the last step but three, and comes next");
   static constexpr int bytes_a = kTileM * depth * 2, bytes_b = TILE_N * depth * 2, stage_bytes = bytes_a + bytes_b;
   static constexpr int barriers = stages * stage_bytes + kGroups * buffers * kBoxBytes;  // after stages and buffers
   static constexpr int shared_bytes = 1024 + barriers + 16 * stages + 16 * kGroups + 16;  // 1024 to align the stages
@@ -86,7 +88,7 @@ struct Publisher {
 
   __device__ __forceinline__ int kind() const { return kPublications[now].kind; }
   __device__ __forceinline__ bool resumes() const { return kBoundary > 0 && kind() == kResume; }
-  __device__ __forceinline__ bool adds() const { return kPartialSums && (kind() == kFinish || resumes()); }
+  __device__ __forceinline__ bool adds() const { return kPartialSums && (kind() == kAdd || kind() == kFinish || resumes()); }
   __device__ __forceinline__ bool partial() const { return kPartialSums && (kind() == kPark || kind() == kAdd); }
   __device__ __forceinline__ bool coming() const { return kPartialSums && came < kAll; }
   // This group's buffers in shared memory, the barrier of what comes (0) or of the fourth box (1), this thread's sums
@@ -112,14 +114,11 @@ struct Publisher {
 
   __device__ __forceinline__ void send() {
     if (partial()) {
-      // The buffers are not in a hurry, unlike the stages, so they leave now.
-      if (T::staged && thread == 0 && leaving == T::pieces) {
-        staged_to_slot(16, staging(), 2 * kBoxBytes);
-        stores_commit();
-      }
+      // The buffers are not in a hurry, unlike the stage, so they leave now.
+      if (T::staged && thread == 0 && leaving == T::pieces) staged_to_slot(16, staging());
       unrolled<0, T::pieces>([&](auto P) {
         constexpr int p = decltype(P)::value;
-        if (leaving == T::pieces - p) to_slot<4 * p, 4 * p + 4>(&window[16 * p], kind() == kAdd);
+        if (leaving == T::pieces - p) to_slot<4 * p, 4 * p + 4>(&window[16 * p]);
       });
     } else {
       unrolled<0, T::boxes>([&](auto B) {
@@ -132,18 +131,17 @@ struct Publisher {
 
   // Rows FROM to TO of float4s to the slot.
   template <int FROM, int TO>
-  __device__ __forceinline__ void to_slot(const float* v, bool add) {
+  __device__ __forceinline__ void to_slot(const float* v) {
     char* to = slot();
-    if (add)
-      unrolled<FROM, TO>([&](auto I) {
-        constexpr int i = decltype(I)::value;
-        global_add<i * kRowOfThreads>(to, v + 4 * (i - FROM));
-      });
-    else
-      unrolled<FROM, TO>([&](auto I) {
-        constexpr int i = decltype(I)::value;
-        global_store<i * kRowOfThreads>(to, v + 4 * (i - FROM));
-      });
+    unrolled<FROM, TO>([&](auto I) {
+      constexpr int i = decltype(I)::value;
+      global_store<i * kRowOfThreads>(to, v + 4 * (i - FROM));
+    });
+  }
+  // Eight of them, a box, by one thread.
+  __device__ __forceinline__ void staged_to_slot(int row, u32 from) {
+    store_bytes(slot() + row * kRowOfThreads, from, 2 * kBoxBytes);
+    stores_commit();
   }
 
   // 16 registers of packed numbers as a box of C.
@@ -256,14 +254,17 @@ struct Publisher {
 
   // ---- publishing
 
-  // `spare`: where the fourth box has come to; `left_over`: two places of 8 KiB for it.
-  __device__ __forceinline__ void publish(float (&sums)[T::sums], u32 spare, const u32 (&left_over)[2]) {
+  // `spare`: where the fourth box has come to, or where it leaves from.
+  __device__ __forceinline__ void publish(float (&sums)[T::sums], u32 spare) {
     const float c = kPublications[now].coefficient;
     if (resumes()) {
       resume(sums, c, spare);
     } else if (partial()) {
       leaving = T::pieces;
-      park(sums, c, left_over);
+      if (adds())
+        park<true>(sums, c, spare);
+      else
+        park<false>(sums, c, spare);
     } else if (DIRECT) {
       write_direct(sums, c);
     } else {
@@ -275,46 +276,37 @@ struct Publisher {
     }
   }
 
-  // Rows of float4s, COUNT of them from number FROM on, to shared memory.
-  template <int FROM, int COUNT>
-  __device__ __forceinline__ void stage(const float (&sums)[T::sums], float c, u32 to) {
-    unrolled<0, COUNT>([&](auto I) {
-      constexpr int i = decltype(I)::value, a = 4 * (FROM + i);
-      const float v[4] = {c * sums[a], c * sums[a + 1], c * sums[a + 2], c * sums[a + 3]};
-      shared_store<i * kRowOfThreads>(to + thread * 16, v);
-    });
-  }
-  __device__ __forceinline__ void staged_to_slot(int row, u32 from, u32 bytes) {
-    if (kind() == kAdd)
-      add_bytes(slot() + row * kRowOfThreads, from, bytes);
-    else
-      store_bytes(slot() + row * kRowOfThreads, from, bytes);
+  // The row of float4s of the sums number A and after it, after adding what has come, back to where that lies.
+  template <bool ADD, int A>
+  __device__ __forceinline__ void stage(const float (&sums)[T::sums], float c, u32 spare) {
+    constexpr int offset = (A - T::window) / 4 % 8 * kRowOfThreads;
+    const u32 place = (A < T::window + 32 ? staging() : spare) + thread * 16;
+    float v[4] = {0.f, 0.f, 0.f, 0.f};
+    if constexpr (ADD) shared_load<offset>(place, v);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) v[j] += c * sums[A + j];
+    shared_store<offset>(place, v);
   }
 
-  __device__ __forceinline__ void park(const float (&sums)[T::sums], float c, const u32 (&left_over)[2]) {
+  // To the pending tile, with what had been there before. Adding there instead would be shorter, but such additions were
+  // seen to be missing from what was read later.
+  template <bool ADD>
+  __device__ __forceinline__ void park(const float (&sums)[T::sums], float c, u32 spare) {
     if constexpr (T::staged) {
-      if (thread == 0) {
-        // Bulk additions to the same place would come in any order, and before what was parked there.
-        if (kind() == kAdd)
-          stores_written();
-        else
-          stores_read<0>();
+      if constexpr (ADD) {
+        wait_for(0);
+        wait_for(1);
+      } else {
+        if (thread == 0) stores_read<0>();
+        group_sync(group);
       }
-      group_sync(group);
-      stage<24, 4>(sums, c, left_over[0]);
-      stage<28, 4>(sums, c, left_over[1]);
-      stage<16, 8>(sums, c, staging());
+      unrolled<T::window / 4, T::sums / 4>([&](auto I) { stage<ADD, 4 * decltype(I)::value>(sums, c, spare); });
       fence_shared();
       group_sync(group);
-      if (thread == 0) {
-        staged_to_slot(24, left_over[0], kBoxBytes);
-        stores_commit();
-        staged_to_slot(28, left_over[1], kBoxBytes);
-        stores_commit();
-      }
+      if (thread == 0) staged_to_slot(24, spare);
     }
 #pragma unroll
-    for (int i = 0; i < T::window; ++i) window[i] = c * sums[i];
+    for (int i = 0; i < T::window; ++i) window[i] = c * sums[i] + (ADD ? window[i] : 0.f);
   }
 
   // What has come is added to the sums, which go on from there.
