@@ -2,7 +2,7 @@
 // file comes before this one and defines
 //   kUnitM, kUnitN, kUnitK   blocks are rounded up to multiples of these many elements, rows in memory to one of 8
 //   kExactBlocks             blocks are read where they lie only if they tile the matrix exactly
-//   scratch_bytes(m, n)      bytes of pending tiles for blocks of C of that size
+//   scratch_bytes(m, n, k)   bytes of pending tiles and the like for blocks of that size
 //   Machine                  what open_machine finds out about the current device and run needs to know
 //   Status open_machine(Machine&)                                  loads the kernel; kMissing: not for this device
 //   Status run(const Machine&, cudaStream_t, const Work&)          queues the products
@@ -34,7 +34,7 @@ struct Layout {
   Layout(int64_t M, int64_t N, int64_t K, bool make_a, bool make_b, bool copy_a, bool copy_b)
       : m(part(M, kBlocksM, kUnitM)), n(part(N, kBlocksN, kUnitN)), k(part(K, kBlocksK, kUnitK)) {
     scratch = kCounterBytes;
-    planes_a = scratch + up(scratch_bytes(m, n), 256);
+    planes_a = scratch + up(scratch_bytes(m, n, k), 256);
     planes_b = planes_a + (make_a ? bytes_of(kPlanesA, m, k, sizeof(Plane)) : 0);
     copies_a = planes_b + (make_b ? bytes_of(kPlanesB, k, n, sizeof(Plane)) : 0);
     copies_b = copies_a + (copy_a ? bytes_of(kPlainA, m, k, sizeof(Input)) : 0);

@@ -20,7 +20,7 @@ struct Work {
   int64_t ldc, M, N, m, n, k;
   float alpha, beta;
   PlaneJob make_a, make_b;  // planes that the kernel makes itself; no matrix: none
-  float4* scratch;     // scratch_bytes(m, n)
+  float4* scratch;     // scratch_bytes(m, n, k)
   unsigned* counters;  // 4096 bytes, zero between launches
 };
 

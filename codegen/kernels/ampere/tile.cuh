@@ -15,7 +15,7 @@ constexpr bool kExactBlocks = false;
 constexpr int kMaxCtas = 384;  // more than any device of these architectures runs at once
 constexpr int kFragmentsM = 4, kFragmentsN = 4;  // of 16 x 8, in a warp
 #ifndef __CUDACC_RTC__  // host code
-inline size_t scratch_bytes(int64_t m, int64_t n) {
+inline size_t scratch_bytes(int64_t m, int64_t n, int64_t) {
   const int64_t tiles = (m + kTileM - 1) / kTileM * ((n + kTileN - 1) / kTileN);
   return size_t(kSlots) * kTileM * kTileN * sizeof(float) * (tiles < kMaxCtas ? tiles : kMaxCtas);
 }

@@ -2,7 +2,7 @@
 // Warpgroup 0 has one thread that keeps the copy engine busy; warpgroups 1 and 2 multiply, 64 rows each. Two blocks
 // form a cluster over neighbouring rows and share what they read of B.
 #include "making.cuh"
-#include "tile.cuh"
+#include "sharing.cuh"
 
 namespace {
 
@@ -76,8 +76,8 @@ struct Ring {
 // Whether a stage is lent to the publications after a turn: that of the last step but three, the next one in the ring,
 // which is left out once. So the others are filled while something is published.
 template <class T>
-__device__ __forceinline__ bool lends(int publications) {
-  return T::staged && kPartialSums && publications > 0;
+__device__ __forceinline__ bool lends(int publications, bool share) {
+  return T::staged && (kPartialSums || share) && publications > 0;
 }
 
 // Turns of a phase; with one phase all are in the second one.
@@ -101,20 +101,23 @@ __device__ __forceinline__ u32 pieces_of_tile(const Problem& p) {
   return (Tile<TILE_N>::steps(p.K) * Tile<TILE_N>::depth + kPaceDepth - 1) / kPaceDepth * kTurnCount;
 }
 
-template <int TILE_N>
+template <int TILE_N, bool DIRECT>
 __device__ __forceinline__ void produce(const Maps& maps, const Problem& p, u32 shared) {
   using T = Tile<TILE_N>;
   const Raster<TILE_N> raster(p);
-  const int cluster = blockIdx.x / 2, clusters = gridDim.x / 2, steps = T::steps(p.K), rank = cluster_rank();
+  const int rank = cluster_rank();
   Ring<T> ring(shared);
   if (begins_with_planes(p)) barrier_wait(ring_free<TILE_N>(shared), 0);
   Pace pace(p.header);
 #pragma unroll 1
   for (int phase = kFirstPhase; phase < 2; ++phase) {
     if (kBoundary > 0 && phase == 1) wait_for_planes(p);
-    for (int tile = cluster; tile < raster.count(); tile += clusters) {
+#pragma unroll 1
+    for (int number = 0;; ++number) {
+      const Job job = job_of<TILE_N, DIRECT>(p, number);
+      if (job.steps == 0) break;
       int m, n;
-      raster.place(tile, m, n);
+      raster.place(job.tile, m, n);
       m += rank * kTileM;
 #pragma unroll 1
       for (int r = first_turn(phase); r < end_of_turns(phase); ++r) {
@@ -124,7 +127,7 @@ __device__ __forceinline__ void produce(const Maps& maps, const Problem& p, u32 
         const int za = p.copied_a ? 0 : a.column, wa = p.copied_a ? a.index : a.row;
         const int zb = p.copied_b ? 0 : b.column, wb = p.copied_b ? b.index : b.row;
 #pragma unroll 1
-        for (int k = 0; k < steps; ++k) {
+        for (int k = job.from; k < job.from + job.steps; ++k) {
           if (k % (kPaceDepth / T::depth) == 0) pace.step();
           barrier_wait(ring.empty(ring.stage()), ring.parity() ^ 1);
           const u32 full = ring.full(), to_a = shared + ring.stage() * T::stage_bytes, to_b = to_a + T::bytes_a;
@@ -141,7 +144,7 @@ __device__ __forceinline__ void produce(const Maps& maps, const Problem& p, u32 
             load_5d_both(half_b, map_b, 0, k * T::depth + rank * (T::depth / 2), n / 64, zb, wb, full);
           ring.advance();
         }
-        if (lends<T>(kTurns[r].count)) ring.skip();
+        if (lends<T>(kTurns[r].count, shares<DIRECT>(p, number))) ring.skip();
       }
     }
   }
@@ -169,6 +172,10 @@ struct Consumer {
     for (int i = 0; i < T::sums; ++i) sums[i] = 0.f;
   }
 
+  __device__ __forceinline__ bool lends_after(int count, int job) const {
+    return lends<T>(count, shares<DIRECT>(publisher.problem, job));
+  }
+
   __device__ __forceinline__ void release(int stage) {
     // One thread for each block of the cluster.
     if (publisher.thread < 2) barrier_arrive(ring.empty(stage), publisher.thread);
@@ -188,10 +195,10 @@ struct Consumer {
     wgmma_commit();
   }
 
-  // All steps of one product. `clear`: it does not add to what the accumulators hold. `count`: of the publications after
+  // All steps of one product, so many. `clear`: it does not add to what the accumulators hold. `count`: of the publications after
   // it, of which `first` is the first one.
   template <class Element>
-  __device__ __forceinline__ void multiply(bool clear, int first, int count, int tile) {
+  __device__ __forceinline__ void multiply(bool clear, int first, int count, int job, int steps) {
     bool expected = count == 0, begins = true;
     // The same in a whole warp, which the compiler only believes after a shuffle; then descriptors need no vector
     // registers.
@@ -202,7 +209,7 @@ struct Consumer {
     step<Element>(ring.stage(), !clear);
     ring.advance();
 #pragma unroll 1
-    for (int left = T::steps(publisher.problem.K) - 1; left > 0; --left) {
+    for (int left = steps - 1; left > 0; --left) {
       barrier_wait(ring.full(), ring.parity());
       step<Element>(ring.stage(), true);
       if (begins) {
@@ -211,17 +218,17 @@ struct Consumer {
         if (T::staged && borrowed) hand_back(ring.before(2));
       }
       if (kPartialSums && publisher.leaving == 0 && !expected) {
-        publisher.expect(first, tile);
+        publisher.expect(first, job);
         expected = true;
       } else {
         publisher.meanwhile(left);
       }
-      if (left == 1 && lends<T>(count)) {
+      if (left == 1 && lends_after(count, job)) {
         hear(kRead, 1 - group);
         if (publisher.adds()) publisher.receive_fourth(spare(ring.next()));
       }
       wgmma_wait<1>();
-      if (left == 3 && lends<T>(count))
+      if (left == 3 && lends_after(count, job))
         tell(kRead, group);
       else
         release(ring.before(1));
@@ -229,7 +236,7 @@ struct Consumer {
     }
     wgmma_wait<0>();
     release(ring.before(1));
-    if (!kPartialSums && count) publisher.expect(first, tile);
+    if (!kPartialSums && count) publisher.expect(first, job);
     // From here on the accumulators are ordinary registers, which the compiler cannot know.
 #pragma unroll
     for (int i = 0; i < T::sums; ++i) asm volatile("" : "+f"(sums[i])::"memory");
@@ -241,18 +248,18 @@ struct Consumer {
   }
 
   // After a product: the last publication leaves during the next product.
-  __device__ __forceinline__ void publish(int first, int count, int tile) {
+  __device__ __forceinline__ void publish(int first, int count, int job) {
 #pragma unroll 1
     for (int i = 0; i < count; ++i) {
       if (i > 0) {
         publisher.settle();
-        publisher.expect(first + i, tile);
+        publisher.expect(first + i, job);
         while (publisher.coming()) publisher.receive();
         if (T::staged && publisher.adds()) publisher.receive_fourth(spare(ring.stage()));
       }
       publisher.publish(sums, spare(ring.stage()));
     }
-    if (lends<T>(count)) {
+    if (lends_after(count, job)) {
       ring.skip();
       borrowed = true;
     }
@@ -267,6 +274,7 @@ struct Consumer {
   // What lay in the stage has been read by this warpgroup and by its stores.
   __device__ __forceinline__ void hand_back(int stage) {
     if (publisher.thread == 0) stores_read<0>();
+    fence_shared();
     group_sync(group);
     release(stage);
     borrowed = false;
@@ -275,7 +283,6 @@ struct Consumer {
 
 template <int TILE_N, bool DIRECT>
 __device__ __forceinline__ void consume(const Maps& maps, const Problem& p, u32 shared) {
-  const int cluster = blockIdx.x / 2, clusters = gridDim.x / 2, tiles = Raster<TILE_N>(p).count();
   // The same in a whole warp, which the compiler only believes after a shuffle.
   const int group = __shfl_sync(~0u, threadIdx.x / 128, 0) - 1;
   const u32 ticket = ring_free<TILE_N>(shared) + 8;
@@ -292,15 +299,18 @@ __device__ __forceinline__ void consume(const Maps& maps, const Problem& p, u32 
     // Its registers are free for planes between the phases.
     Consumer<TILE_N, DIRECT> consumer(maps, p, shared, place, phases, group, threadIdx.x % 128);
 #pragma unroll 1
-    for (int tile = cluster; tile < tiles; tile += clusters) {
+    for (int job = 0;; ++job) {
+      consumer.publisher.begin(job);
+      const int steps = shared_read(consumer.publisher.note(job) + 12);
+      if (steps == 0) break;
 #pragma unroll 1
       for (int r = first_turn(phase); r < end_of_turns(phase); ++r) {
         const Turn turn = kTurns[r];
         if (kConverted && !turn.plain)
-          consumer.template multiply<Plane>(turn.clear, turn.first, turn.count, tile);
+          consumer.template multiply<Plane>(turn.clear, turn.first, turn.count, job, steps);
         else
-          consumer.template multiply<Input>(turn.clear, turn.first, turn.count, tile);
-        consumer.publish(turn.first, turn.count, tile);
+          consumer.template multiply<Input>(turn.clear, turn.first, turn.count, job, steps);
+        consumer.publish(turn.first, turn.count, job);
       }
     }
     consumer.finish();
@@ -314,6 +324,12 @@ __device__ __forceinline__ void consume(const Maps& maps, const Problem& p, u32 
     run(1);
   }
   if (threadIdx.x % 128 == 0) stores_written();
+  if (!DIRECT && kBoundary == 0 && p.rounds < kNeverShared) {
+    for (int second = 0; second < 2; ++second) {
+      const Job job = p.shares[blockIdx.x / 2][second];
+      if (job.steps) combine<TILE_N>(p, job.tile, group, threadIdx.x % 128);
+    }
+  }
 }
 
 template <int TILE_N, bool DIRECT>
@@ -336,7 +352,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
   if (threadIdx.x < 128) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kProducerRegisters));
     if (threadIdx.x == 0) {
-      produce<TILE_N>(maps, problem, shared);
+      produce<TILE_N, DIRECT>(maps, problem, shared);
       if (kBoundary > 0) count_out(problem);
     }
   } else {

@@ -18,6 +18,19 @@ struct Maps {
   TensorMap a, planes_a, b, planes_b, c;
 };
 
+constexpr int kMaxClusters = 80;  // more than a device of this architecture can run at the same time
+constexpr int kNeverShared = 1 << 30;
+
+// What a cluster does: all steps of a tile, or a share of them, which has a number. No steps: nothing.
+struct Job {
+  int tile, from, steps, share;
+};
+
+// The numbers of the shares of a tile.
+struct Sharers {
+  short first, count;
+};
+
 struct Problem {
   int M, N, K;              // of one block
   bool copied_a, copied_b;  // blocks were copied, so that they lie one after the other
@@ -30,6 +43,10 @@ struct Problem {
   PlaneJob make_a, make_b;
   u32 units, units_a;  // of work to make planes, and how many of them are of A
   int workers;         // clusters that begin with products, the others begin with planes; 0: all are alike
+  int rounds;          // whole tiles of each cluster; the rest is shared
+  void* sums;          // FP32 blocks of C of each share, one after the other
+  Job shares[kMaxClusters][2];
+  Sharers sharers[kMaxClusters];  // of each tile after the whole ones
 };
 
 // A loop whose index is a constant expression, for register arrays and immediate operands.
@@ -82,6 +99,15 @@ __device__ __forceinline__ u32 cluster_rank() {
 
 // A barrier of the 128 threads of one warpgroup; 0 is that of the whole block.
 __device__ __forceinline__ void group_sync(int group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }
+
+// The same, and whether any thread says yes.
+__device__ __forceinline__ bool group_any(int group, bool mine) {
+  int any;
+  asm volatile(
+      "{\n.reg .pred p, q;\nsetp.ne.s32 p, %1, 0;\nbar.red.or.pred q, %2, 128, p;\nselp.s32 %0, 1, 0, q;\n}"
+      : "=r"(any) : "r"(static_cast<int>(mine)), "r"(group + 1) : "memory");
+  return any;
+}
 
 __device__ __forceinline__ void consumers_sync() { asm volatile("bar.sync 3, 256;" ::: "memory"); }
 
@@ -148,17 +174,11 @@ __device__ __forceinline__ void stores_read() {
 }
 __device__ __forceinline__ void stores_written() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
-// Ordinary accesses before are seen by bulk copies and wgmma after.
+// Ordinary accesses before are complete when bulk copies and wgmma after begin.
 __device__ __forceinline__ void fence_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 __device__ __forceinline__ void fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // ---- register tiles to and from memory; OFFSET is part of the instruction, so that no address is kept for each
-
-template <int OFFSET>
-__device__ __forceinline__ void global_store(void* to, const float* v) {
-  asm volatile("st.global.cg.v4.f32 [%0+%5], {%1, %2, %3, %4};" ::"l"(to), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]),
-               "n"(OFFSET) : "memory");
-}
 
 template <int OFFSET>
 __device__ __forceinline__ void global_load(const void* from, float* v) {
@@ -176,6 +196,16 @@ template <int OFFSET>
 __device__ __forceinline__ void shared_load(u32 from, float* v) {
   asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4+%5];"
                : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "r"(from), "n"(OFFSET) : "memory");
+}
+
+__device__ __forceinline__ void shared_write(u32 to, int a, int b, int c, int d) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+
+__device__ __forceinline__ int shared_read(u32 from) {
+  int value;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(from) : "memory");
+  return value;
 }
 
 __device__ __forceinline__ void store_matrices(u32 to, float a, float b, float c, float d) {

@@ -19,19 +19,30 @@ constexpr int kUnitM = kTransposedA ? 64 : 1, kUnitN = kTransposedB ? 8 : 64, kU
 constexpr bool kExactBlocks = true;
 [[maybe_unused]] constexpr int kTileN = 64;  // of the self-test's sizes
 constexpr double kNarrowCost = 1.03;  // of 192 columns, for each product
-constexpr int kMaxCtas = 160;         // more than a device of this architecture has multiprocessors
+constexpr int kMaxCtas = 2 * kMaxClusters;
+
+constexpr size_t kSlotBytes = size_t(kTileM) * 256 * 4;
+constexpr int kMostShares = 8;  // of one tile
+
+int64_t tiles_of(int64_t m, int64_t n, int columns) { return up(m, 2 * kTileM) / (2 * kTileM) * (up(n, columns) / columns); }
 
 // A slot for each block of the grid, and where slots are carried to the second phase one for each tile.
-size_t scratch_bytes(int64_t m, int64_t n) {
-  const int64_t tiles = up(m, 2 * kTileM) / kTileM * (up(n, 128) / 128);
-  const size_t slot = size_t(kTileM) * 256 * 4;
-  return slot * (kSlots - kCarried) * (tiles < kMaxCtas ? tiles : kMaxCtas) + slot * kCarried * (tiles + kMaxCtas);
+size_t slot_bytes(int64_t m, int64_t n) {
+  const int64_t blocks = 2 * tiles_of(m, n, 128);
+  return kSlotBytes * ((kSlots - kCarried) * (blocks < kMaxCtas ? blocks : kMaxCtas) + kCarried * (blocks + kMaxCtas));
+}
+
+// After the slots the shares of tiles that several clusters work on, at most two for each cluster.
+size_t scratch_bytes(int64_t m, int64_t n, int64_t k) {
+  const int64_t most = kMostShares * tiles_of(m, n, 192), shares = most < 2 * kMaxClusters ? most : 2 * kMaxClusters;
+  const bool any = sizeof(Output) == 2 && kBoundary == 0 && k > 2 * Tile<256>::depth * (Tile<256>::least - 1);
+  return slot_bytes(m, n) + (any ? kSlotBytes * 2 * (kBlocksM * kBlocksN) * shares : 0);
 }
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
 
 struct Machine {
-  int multiprocessors;
+  int clusters;  // that run at the same time
   EncodeTiled encode;
 };
 
@@ -113,6 +124,53 @@ int workers(int64_t tiles, int clusters) {
   return more && (clusters - more) * 10 >= clusters ? more : 0;
 }
 
+// How the tiles are dealt out: so many whole ones to each cluster, and the rest whole as well or shared. Then each of the
+// first so many of them is cut into equal shares, one for a cluster, and after that each of the others. Clusters that have
+// the same part of the depth read the same rows and columns at the same time, which shares of any length would not.
+struct Deal {
+  int rounds, tiles[2], shares[2];
+  double time;  // in tiles, one after the other
+};
+
+// A share costs about three steps of each product for publishing again, and is read once for each block of C.
+template <int TILE_N>
+Deal deal(int64_t tiles, int clusters, int k) {
+  using T = Tile<TILE_N>;
+  const int rounds = static_cast<int>(tiles / clusters), rest = static_cast<int>(tiles % clusters), steps = T::steps(k);
+  Deal best = {kNeverShared, {0, 0}, {0, 0}, double(rounds + (rest > 0))};
+  if (kBoundary > 0) return best;
+  const auto most = [&](int among) {  // shares of each tile
+    const int fit = clusters / among, long_enough = steps / T::least, all = fit < long_enough ? fit : long_enough;
+    return all < kMostShares ? all : kMostShares;
+  };
+  const double reading = 2.5 * kBlocksM * kBlocksN / kTurnCount;
+  const auto time = [&](int shares) { return (double(steps) / shares + 3 + reading * shares) / steps; };
+  for (int first = 1; first <= rest; ++first)
+    for (int a = 2; a <= most(first); ++a)
+      for (int b = first < rest ? 2 : 1; b <= (first < rest ? most(rest - first) : 1); ++b) {
+        const double total = rounds + time(a) + (first < rest ? time(b) : 0);
+        if (total < best.time - 0.05) best = {rounds, {first, rest - first}, {a, b}, total};
+      }
+  return best;
+}
+
+template <int TILE_N>
+void share_out(const Deal& dealt, int clusters, Problem& p) {
+  const int steps = Tile<TILE_N>::steps(p.K);
+  int tile = 0, number = 0;
+  for (int wave = 0; wave < 2; ++wave) {
+    const int count = dealt.shares[wave];
+    for (int i = 0; i < dealt.tiles[wave]; ++i, ++tile, number += count) {
+      p.sharers[tile] = {static_cast<short>(number), static_cast<short>(count)};
+      for (int part = 0; part < count; ++part) {
+        const int from = steps * part / count, to = steps * (part + 1) / count;
+        Job(&jobs)[2] = p.shares[part * dealt.tiles[wave] + i];
+        jobs[jobs[0].steps > 0] = {dealt.rounds * clusters + tile, from, to - from, number + part};
+      }
+    }
+  }
+}
+
 template <int TILE_N, bool DIRECT>
 Status launch(const Machine& machine, cudaStream_t stream, const Work& w) {
   Maps maps = {};
@@ -125,9 +183,9 @@ Status launch(const Machine& machine, cudaStream_t stream, const Work& w) {
                                  {64, 64, 1, 1});
   }
   if (status) return status;
-  const int64_t tiles = up(w.m, 2 * kTileM) / (2 * kTileM) * (up(w.n, TILE_N) / TILE_N);
-  const int64_t most = machine.multiprocessors < kMaxCtas ? machine.multiprocessors / 2 * 2 : kMaxCtas;
-  const int ctas = static_cast<int>(2 * tiles < most ? 2 * tiles : most);
+  const int64_t tiles = tiles_of(w.m, w.n, TILE_N);
+  const Deal dealt = DIRECT ? Deal{kNeverShared, {}, {}, 0} : deal<TILE_N>(tiles, machine.clusters, static_cast<int>(w.k));
+  const int clusters = static_cast<int>(tiles < machine.clusters && !dealt.tiles[0] ? tiles : machine.clusters);
   Problem problem = {static_cast<int>(w.m), static_cast<int>(w.n), static_cast<int>(w.k), w.a.copies != nullptr,
                      w.b.copies != nullptr, w.M, w.N, w.C, w.ldc, w.alpha / kDivisor, w.beta, w.scratch, w.counters,
                      w.make_a, w.make_b};
@@ -135,8 +193,11 @@ Status launch(const Machine& machine, cudaStream_t stream, const Work& w) {
     problem.units_a = units_of<MapA>(w.make_a);
     problem.units = problem.units_a + units_of<MapB>(w.make_b);
   }
-  problem.workers = problem.units ? workers(tiles, ctas / 2) : 0;
-  products<TILE_N, DIRECT><<<ctas, kThreads, Tile<TILE_N>::shared_bytes, stream>>>(maps, problem);
+  problem.workers = problem.units ? workers(tiles, clusters) : 0;
+  problem.rounds = dealt.rounds;
+  problem.sums = reinterpret_cast<char*>(w.scratch) + slot_bytes(w.m, w.n);
+  if (dealt.tiles[0]) share_out<TILE_N>(dealt, clusters, problem);
+  products<TILE_N, DIRECT><<<2 * clusters, kThreads, Tile<TILE_N>::shared_bytes, stream>>>(maps, problem);
   return checked(cudaGetLastError(), "the fused kernel");
 }
 
@@ -148,14 +209,15 @@ Status load_kernel() {
 }
 
 Status open_machine(Machine& machine) {
-  int device = 0, major = 0, minor = 0;
+  int device = 0, major = 0, minor = 0, multiprocessors = 0;
   cudaError_t code = cudaGetDevice(&device);
-  if (!code) code = cudaDeviceGetAttribute(&machine.multiprocessors, cudaDevAttrMultiProcessorCount, device);
+  if (!code) code = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
   if (!code) code = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   if (!code) code = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
   if (Status status = checked(code, "asking for the device")) return status;
   if (major != 9 || minor != 0)
     return report(kMissing, "the kernel is for compute capability 9.0, the device has %d.%d", major, minor);
+  machine.clusters = (multiprocessors < kMaxCtas ? multiprocessors : kMaxCtas) / 2;
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY);
   machine.encode = driver ? reinterpret_cast<EncodeTiled>(dlsym(driver, "cuTensorMapEncodeTiled")) : nullptr;
   if (!machine.encode) return report(kMissing, "the driver has no cuTensorMapEncodeTiled");
@@ -167,20 +229,17 @@ Status open_machine(Machine& machine) {
   return status;
 }
 
-// How long the tiles of a width take: as many rounds as the fullest block of the grid needs. Narrower tiles move more
-// bytes for each product.
+// How long the tiles of a width take. Narrower tiles move more bytes for each product.
 template <int COLUMNS>
-double rounds(const Machine& machine, const Work& w, double cost) {
-  const int64_t tiles = up(w.m, 2 * kTileM) / (2 * kTileM) * (up(w.n, COLUMNS) / COLUMNS);
-  const int64_t clusters = machine.multiprocessors / 2;
-  const double steps = Tile<COLUMNS>::steps(static_cast<int>(w.k));
-  return static_cast<double>(up(tiles, clusters) / clusters) * COLUMNS * steps * cost;
+double time_of(const Machine& machine, const Work& w, double cost) {
+  const int k = static_cast<int>(w.k);
+  return deal<COLUMNS>(tiles_of(w.m, w.n, COLUMNS), machine.clusters, k).time * COLUMNS * Tile<COLUMNS>::steps(k) * cost;
 }
 
 Status run(const Machine& machine, cudaStream_t stream, const Work& w) {
   if constexpr (sizeof(Output) == 2) {
     if (bulk_stores(w)) {
-      if (rounds<192>(machine, w, kNarrowCost) < rounds<256>(machine, w, 1)) return launch<192, false>(machine, stream, w);
+      if (time_of<192>(machine, w, kNarrowCost) < time_of<256>(machine, w, 1)) return launch<192, false>(machine, stream, w);
       return launch<256, false>(machine, stream, w);
     }
   }

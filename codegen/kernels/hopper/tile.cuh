@@ -4,61 +4,9 @@
 // product they are only copied: into spare registers (the window) and, what does not fit there, into shared memory. The
 // copy leaves for memory one piece after each step of the next product, while the tensor cores work, and the partial
 // sum of a block that is about to be finished comes in during the last steps.
-#include "ptx.cuh"
+#include "jobs.cuh"
 
 namespace {
-
-constexpr int kTileM = 128, kGroups = 2;
-constexpr int kRasterRows = 8;  // clusters of neighbouring rows that walk through the columns together
-constexpr int kBoxBytes = 64 * 64 * 2;   // what one bulk store writes: 64 rows of 64 16-bit numbers
-constexpr int kRowOfThreads = 128 * 16;  // bytes of one float4 of each thread of a warpgroup
-constexpr bool kPartialSums = kSlots > 0;
-
-// A box is 64 of a tile's columns: 32 accumulators of a thread. The registers beside 256 columns hold two more boxes,
-// those beside fewer columns a whole tile; of the others one is staged in the buffers, one in a stage that the ring lends
-// for the time between two products.
-template <int TILE_N>
-struct Tile {
-  static constexpr int boxes = TILE_N / 64, sums = TILE_N / 2;
-  static constexpr bool staged = TILE_N == 256;
-  static constexpr int window = staged ? 64 : sums, pieces = window / 16;
-  static constexpr int depth = 64, stages = TILE_N == 256 ? 4 : TILE_N == 192 ? 5 : 6;
-  static constexpr int buffers = TILE_N == 192 ? 1 : 2;
-  // A partial sum comes in parts, each as large as the buffers, every other step.
-  static constexpr int part = buffers * kBoxBytes / kRowOfThreads, parts = window / 4 / part + staged;
-  // Steps in which everything leaves and comes; with at least a ring of them no warpgroup is a product ahead.
-  static constexpr int publishing = kPartialSums ? 4 + pieces + 2 * parts : 2 + boxes;
-  static constexpr int least = publishing > stages ? publishing : stages;
-  static_assert(!staged || stages == 4, "the stage that is lent is used in the last step but three, and comes next");
-  static constexpr int bytes_a = kTileM * depth * 2, bytes_b = TILE_N * depth * 2, stage_bytes = bytes_a + bytes_b;
-  static constexpr int barriers = stages * stage_bytes + kGroups * buffers * kBoxBytes;  // after stages and buffers
-  static constexpr int shared_bytes = 1024 + barriers + 16 * stages + 16 * kGroups + 16;  // 1024 to align the stages
-  static constexpr int slot_bytes = kTileM * TILE_N * 4, group_bytes = slot_bytes / kGroups;
-
-  // Steps beyond the depth of the blocks read zeros.
-  static __host__ __device__ constexpr int steps(int k) {
-    const int needed = (k + depth - 1) / depth;
-    return needed < least ? least : needed;
-  }
-};
-
-// Where the clusters' tiles lie. Consecutive tiles form near-square patches, so that what runs at the same time reads
-// few different rows of A and columns of B.
-template <int TILE_N>
-struct Raster {
-  int rows, columns;
-
-  __device__ __forceinline__ explicit Raster(const Problem& p)
-      : rows((p.M + 2 * kTileM - 1) / (2 * kTileM)), columns((p.N + TILE_N - 1) / TILE_N) {}
-  __device__ __forceinline__ int count() const { return rows * columns; }
-  // First row, of the cluster's first block, and column.
-  __device__ __forceinline__ void place(int tile, int& m, int& n) const {
-    const int patch = tile / (kRasterRows * columns), first = patch * kRasterRows;
-    const int height = min(rows - first, kRasterRows), rest = tile - patch * kRasterRows * columns;
-    m = (first + rest % height) * 2 * kTileM;
-    n = rest / height * TILE_N;
-  }
-};
 
 // Few registers are left beside accumulators and window, so what can be found again quickly is not kept.
 template <int TILE_N, bool DIRECT>
@@ -71,16 +19,15 @@ struct Publisher {
   u32 shared;
   int group, thread;
   float window[T::window];
-  int tile;     // that the publication is of
-  int m, n;     // its corner, kept only where there are registers for it
+  int job;      // that the publication is of
   int now;      // number of the publication
-  int leaving;  // pieces that still have to leave
+  int leaving;  // calls of send() that are still to come
   int came;     // calls of receive() that were; kAll when nothing has to come
   u32 phases;   // of the two barriers of what comes
 
   __device__ __forceinline__ Publisher(const TensorMap* map, const Problem& problem, u32 shared, u32 phases, int group,
                                        int thread)
-      : map(map), problem(problem), shared(shared), group(group), thread(thread), tile(0), m(0), n(0), now(0), leaving(0),
+      : map(map), problem(problem), shared(shared), group(group), thread(thread), job(0), now(0), leaving(0),
         came(kAll), phases(phases) {
 #pragma unroll
     for (int i = 0; i < T::window; ++i) window[i] = 0.f;
@@ -89,10 +36,12 @@ struct Publisher {
   __device__ __forceinline__ int kind() const { return kPublications[now].kind; }
   __device__ __forceinline__ bool resumes() const { return kBoundary > 0 && kind() == kResume; }
   __device__ __forceinline__ bool adds() const { return kPartialSums && (kind() == kAdd || kind() == kFinish || resumes()); }
-  __device__ __forceinline__ bool partial() const { return kPartialSums && (kind() == kPark || kind() == kAdd); }
+  __device__ __forceinline__ bool pending() const { return kPartialSums && (kind() == kPark || kind() == kAdd); }
+  __device__ __forceinline__ bool shared_tile() const { return shares<DIRECT>(problem, job); }
+  __device__ __forceinline__ bool partial() const { return pending() || shared_tile(); }
   __device__ __forceinline__ bool coming() const { return kPartialSums && came < kAll; }
-  // This group's buffers in shared memory, the barrier of what comes (0) or of the fourth box (1), this thread's sums
-  // in the pending tile.
+  // This group's buffers in shared memory, the barrier of what comes (0) or of the fourth box (1), this group's part
+  // of the pending tile.
   __device__ __forceinline__ u32 staging() const {
     return shared + T::stages * T::stage_bytes + group * T::buffers * kBoxBytes;
   }
@@ -104,94 +53,108 @@ struct Publisher {
     i64 place = kPublications[now].slot;
     if constexpr (kCarried > 0) {
       const int clusters = gridDim.x / 2, rounds = (Raster<TILE_N>(problem).count() + clusters - 1) / clusters;
-      place = place < kCarried ? place * rounds + tile / clusters : place + kCarried * (rounds - 1);
+      place = place < kCarried ? place * rounds + job : place + kCarried * (rounds - 1);
     }
     place = place * gridDim.x + blockIdx.x;
-    return static_cast<char*>(problem.scratch) + place * T::slot_bytes + group * T::group_bytes + thread * 16;
+    return static_cast<char*>(problem.scratch) + place * T::slot_bytes + group * T::group_bytes;
+  }
+  // Where the thread that stores has noted of a job: row and column of this group's corner, number of the share, steps.
+  __device__ __forceinline__ u32 note(int job) const { return shared + T::notes + 16 * (2 * group + job % 2); }
+  __device__ __forceinline__ void begin(int job) const {
+    if (thread == 0) {
+      const Job found = job_of<TILE_N, DIRECT>(problem, job);
+      int row, column;
+      Raster<TILE_N>(problem).place(found.tile, row, column);
+      shared_write(note(job), row + cluster_rank() * kTileM + group * 64, column, found.share, found.steps);
+    }
+    group_sync(group);
+  }
+
+  // This group's part of a block of C as a share has it.
+  __device__ __forceinline__ char* share_of(int share) const {
+    const i64 place = static_cast<i64>(share) * (kBlocksM * kBlocksN) + kPublications[now].block;
+    return static_cast<char*>(problem.sums) + (2 * place + cluster_rank()) * T::slot_bytes + group * T::group_bytes;
   }
 
   // ---- the window leaves
 
+  // One call for each piece, and with two buffers one more: a piece is stored while the next one is written.
+  static constexpr int kCalls = T::buffers - 1;
+
   __device__ __forceinline__ void send() {
-    if (partial()) {
-      // The buffers are not in a hurry, unlike the stage, so they leave now.
-      if (T::staged && thread == 0 && leaving == T::pieces) staged_to_slot(16, staging());
-      unrolled<0, T::pieces>([&](auto P) {
+    if (partial())
+      unrolled<0, T::pieces + kCalls>([&](auto P) {
         constexpr int p = decltype(P)::value;
-        if (leaving == T::pieces - p) to_slot<4 * p, 4 * p + 4>(&window[16 * p]);
+        if (leaving == T::pieces + kCalls - p) move<p, T::pieces>([&] { write_rows(buffer(p), &window[16 * p]); },
+                                                                  [&](int piece) { store_rows(piece); });
       });
-    } else {
-      unrolled<0, T::boxes>([&](auto B) {
-        constexpr int b = decltype(B)::value;
-        if (leaving == T::boxes - b) write_box<b>(&window[16 * b]);
+    else
+      unrolled<0, T::boxes + kCalls>([&](auto P) {
+        constexpr int p = decltype(P)::value;
+        if (leaving == T::boxes + kCalls - p) move<p, T::boxes>([&] { write_box(buffer(p), &window[16 * p]); },
+                                                                [&](int piece) { store_box(piece); });
       });
-    }
     --leaving;
   }
 
-  // Rows FROM to TO of float4s to the slot.
-  template <int FROM, int TO>
-  __device__ __forceinline__ void to_slot(const float* v) {
-    char* to = slot();
-    unrolled<FROM, TO>([&](auto I) {
-      constexpr int i = decltype(I)::value;
-      global_store<i * kRowOfThreads>(to, v + 4 * (i - FROM));
-    });
+  __device__ __forceinline__ u32 buffer(int piece) const { return staging() + piece % T::buffers * kBoxBytes; }
+
+  // The PIECEth call of COUNT and perhaps one more. All threads write to a buffer, one of them stores it.
+  template <int PIECE, int COUNT, class Write, class Store>
+  __device__ __forceinline__ void move(Write&& write, Store&& store) {
+    if (thread == 0) stores_read<0>();
+    group_sync(group);
+    if (T::buffers > 1 && PIECE > 0 && thread == 0) store(PIECE - 1);
+    if constexpr (PIECE < COUNT) {
+      write();
+      fence_shared();
+    }
+    if constexpr (T::buffers == 1) {
+      group_sync(group);
+      if (thread == 0) store(PIECE);
+    }
   }
-  // Eight of them, a box, by one thread.
-  __device__ __forceinline__ void staged_to_slot(int row, u32 from) {
-    store_bytes(slot() + row * kRowOfThreads, from, 2 * kBoxBytes);
+
+  // Float4s of all threads, from a row of them on, to the pending tile; by one thread.
+  __device__ __forceinline__ void to_slot(int row, u32 from, u32 bytes) const {
+    char* to = shared_tile() && !pending() ? share_of(shared_read(note(job) + 8)) : slot();
+    store_bytes(to + row * kRowOfThreads, from, bytes);
     stores_commit();
   }
 
+  // 16 registers of the pending tile. Ordinary stores would need a fence before bulk copies read them.
+  __device__ __forceinline__ void write_rows(u32 to, const float* sums) const {
+    unrolled<0, 4>([&](auto I) {
+      constexpr int i = decltype(I)::value;
+      shared_store<i * kRowOfThreads>(to + thread * 16, sums + 4 * i);
+    });
+  }
+  __device__ __forceinline__ void store_rows(int piece) const { to_slot(4 * piece, buffer(piece), kBoxBytes); }
+
   // 16 registers of packed numbers as a box of C.
-  template <int BOX>
-  __device__ __forceinline__ void write_box(const float* packs) {
-    const u32 buffer = staging() + BOX % T::buffers * kBoxBytes;
-    if (thread == 0) {
-      // Nothing is stored from the buffer any more. What was staged took all of them.
-      if (BOX == 0)
-        stores_read<0>();
-      else
-        stores_read<T::buffers - 1>();
-    }
-    group_sync(group);
+  __device__ __forceinline__ void write_box(u32 to, const float* packs) const {
     // stmatrix: lanes 0-7, 8-15, 16-23, 24-31 give the rows of four 8 x 8 matrices: rows 0-7 and 8-15 of the warp's 16
     // rows in columns 0-7, then both in columns 8-15. Chunks of 8 columns are swizzled with the row.
-    const u32 row = buffer + ((thread >> 5) * 16 + ((thread >> 3) & 1) * 8 + (thread & 7)) * 128;
+    const u32 row = to + ((thread >> 5) * 16 + ((thread >> 3) & 1) * 8 + (thread & 7)) * 128;
     const u32 chunk = ((thread >> 4) & 1) ^ (thread & 7);
     unrolled<0, 4>([&](auto I) {
       constexpr int i = decltype(I)::value;
       store_matrices(row + ((chunk ^ (2 * i)) << 4), packs[4 * i], packs[4 * i + 1], packs[4 * i + 2], packs[4 * i + 3]);
     });
-    fence_shared();
-    group_sync(group);
-    if (thread == 0) {
-      int row, column;
-      corner(row, column);
-      store_4d(map, buffer, column + 64 * BOX, row, kPublications[now].block % kBlocksN, kPublications[now].block / kBlocksN);
-      stores_commit();
-    }
+  }
+  __device__ __forceinline__ void store_box(int box) const {
+    const int row = shared_read(note(job)), column = shared_read(note(job) + 4) + 64 * box;
+    store_4d(map, buffer(box), column, row, kPublications[now].block % kBlocksN,
+             kPublications[now].block / kBlocksN);
+    stores_commit();
   }
 
   // ---- a partial sum comes
 
-  // First row and column of this warpgroup's part of the tile.
-  __device__ __forceinline__ void corner(int& row, int& column) const {
-    row = m;
-    column = n;
-    if constexpr (kPartialSums) find_corner(row, column);
-  }
-  __device__ __forceinline__ void find_corner(int& row, int& column) const {
-    Raster<TILE_N>(problem).place(tile, row, column);
-    row += cluster_rank() * kTileM + group * 64;
-  }
-
   // Turns to the next publication, whose predecessor must have left.
-  __device__ __forceinline__ void expect(int next, int of_tile) {
+  __device__ __forceinline__ void expect(int next, int of_job) {
     now = next;
-    tile = of_tile;
-    if constexpr (!kPartialSums) find_corner(m, n);
+    job = of_job;
     came = adds() ? 0 : kAll;
   }
 
@@ -209,17 +172,16 @@ struct Publisher {
             shared_load<i * kRowOfThreads>(staging() + thread * 16, &window[4 * ((p - 1) * T::part + i)]);
           });
       });
-      group_sync(group);
+      // Bulk copies do not wait for loads that are under way, nor does a barrier of threads.
+      fence_shared();
     }
-    if (came == 0) {
-      // What every thread has written there is seen by the copies of one of them, and nobody reads the buffers any more.
-      __threadfence();
-      fence_global();
-      group_sync(group);
-    }
+    group_sync(group);  // nobody reads the buffers any more
     if (thread == 0 && came < T::parts) {
-      // So is what was stored in bulk, and nothing is stored from the buffers any more.
-      if (came == 0) stores_written();
+      if (came == 0) {
+        // The same thread has stored what it now loads, and from the buffers, and that is through.
+        stores_written();
+        fence_global();
+      }
       barrier_expect(arrived(0), T::buffers * kBoxBytes);
       load_bytes(staging(), slot() + came * T::part * kRowOfThreads, T::buffers * kBoxBytes, arrived(0));
     }
@@ -243,7 +205,7 @@ struct Publisher {
   __device__ __forceinline__ void meanwhile(int steps) {
     if (leaving > 0)
       send();
-    else if (coming() && steps % 2)
+    else if (coming() && steps % 2 == 1)
       receive();
   }
 
@@ -260,7 +222,7 @@ struct Publisher {
     if (resumes()) {
       resume(sums, c, spare);
     } else if (partial()) {
-      leaving = T::pieces;
+      leaving = T::pieces + kCalls;
       if (adds())
         park<true>(sums, c, spare);
       else
@@ -268,7 +230,7 @@ struct Publisher {
     } else if (DIRECT) {
       write_direct(sums, c);
     } else {
-      leaving = T::boxes;
+      leaving = T::boxes + kCalls;
       if (adds())
         pack<true>(sums, c, spare);
       else
@@ -303,7 +265,10 @@ struct Publisher {
       unrolled<T::window / 4, T::sums / 4>([&](auto I) { stage<ADD, 4 * decltype(I)::value>(sums, c, spare); });
       fence_shared();
       group_sync(group);
-      if (thread == 0) staged_to_slot(24, spare);
+      if (thread == 0) {
+        to_slot(24, spare, 2 * kBoxBytes);
+        to_slot(16, staging(), 2 * kBoxBytes);
+      }
     }
 #pragma unroll
     for (int i = 0; i < T::window; ++i) window[i] = c * sums[i] + (ADD ? window[i] : 0.f);
@@ -348,11 +313,8 @@ struct Publisher {
   __device__ __forceinline__ void write_direct(const float (&sums)[T::sums], float c) {
     static_assert(!DIRECT || !T::staged || !kPartialSums, "the window holds the whole partial sum");
     const bool add = adds();
-    int row, column;
-    corner(row, column);
-    const int lane = thread & 31;
-    row += (thread >> 5) * 16 + (lane >> 2);
-    column += (lane & 3) * 2;
+    const int lane = thread & 31, row = shared_read(note(job)) + (thread >> 5) * 16 + (lane >> 2),
+              column = shared_read(note(job) + 4) + (lane & 3) * 2;
 #pragma unroll
     for (int i = 0; i < T::sums; ++i)
       write_element(row + 8 * ((i >> 1) & 1), column + 8 * (i >> 2) + (i & 1),
