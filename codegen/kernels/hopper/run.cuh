@@ -26,17 +26,21 @@ constexpr int kMostShares = 8;  // of one tile
 
 int64_t tiles_of(int64_t m, int64_t n, int columns) { return up(m, 2 * kTileM) / (2 * kTileM) * (up(n, columns) / columns); }
 
+// Whether tiles may be shared at all, see Deal.
+bool may_share(int64_t k) {
+  return sizeof(Output) == 2 && kBoundary == 0 && k > Tile<256>::depth * (2 * Tile<256>::least - 1);
+}
+
 // A slot for each block of the grid, and where slots are carried to the second phase one for each tile.
-size_t slot_bytes(int64_t m, int64_t n) {
-  const int64_t blocks = 2 * tiles_of(m, n, 128);
-  return kSlotBytes * ((kSlots - kCarried) * (blocks < kMaxCtas ? blocks : kMaxCtas) + kCarried * (blocks + kMaxCtas));
+size_t slot_bytes(int64_t m, int64_t n, int64_t k) {
+  const int64_t tiles = 2 * tiles_of(m, n, 128), blocks = may_share(k) ? kMostShares * tiles : tiles;
+  return kSlotBytes * ((kSlots - kCarried) * (blocks < kMaxCtas ? blocks : kMaxCtas) + kCarried * (tiles + kMaxCtas));
 }
 
 // After the slots the shares of tiles that several clusters work on, at most two for each cluster.
 size_t scratch_bytes(int64_t m, int64_t n, int64_t k) {
-  const int64_t most = kMostShares * tiles_of(m, n, 192), shares = most < 2 * kMaxClusters ? most : 2 * kMaxClusters;
-  const bool any = sizeof(Output) == 2 && kBoundary == 0 && k > 2 * Tile<256>::depth * (Tile<256>::least - 1);
-  return slot_bytes(m, n) + (any ? kSlotBytes * 2 * (kBlocksM * kBlocksN) * shares : 0);
+  const int64_t most = kMostShares * tiles_of(m, n, 192), shares = most < kMaxCtas ? most : kMaxCtas;
+  return slot_bytes(m, n, k) + (may_share(k) ? kSlotBytes * 2 * (kBlocksM * kBlocksN) * shares : 0);
 }
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
@@ -154,6 +158,11 @@ Deal deal(int64_t tiles, int clusters, int k) {
   return best;
 }
 
+int most_shares(const Deal& dealt) {
+  const int first = dealt.tiles[0] * dealt.shares[0], second = dealt.tiles[1] * dealt.shares[1];
+  return first > second ? first : second;
+}
+
 template <int TILE_N>
 void share_out(const Deal& dealt, int clusters, Problem& p) {
   const int steps = Tile<TILE_N>::steps(p.K);
@@ -185,7 +194,8 @@ Status launch(const Machine& machine, cudaStream_t stream, const Work& w) {
   if (status) return status;
   const int64_t tiles = tiles_of(w.m, w.n, TILE_N);
   const Deal dealt = DIRECT ? Deal{kNeverShared, {}, {}, 0} : deal<TILE_N>(tiles, machine.clusters, static_cast<int>(w.k));
-  const int clusters = static_cast<int>(tiles < machine.clusters && !dealt.tiles[0] ? tiles : machine.clusters);
+  const int64_t busy = dealt.tiles[0] ? most_shares(dealt) : tiles;  // clusters, if there is less than a tile for each
+  const int clusters = static_cast<int>(tiles >= machine.clusters || busy > machine.clusters ? machine.clusters : busy);
   Problem problem = {static_cast<int>(w.m), static_cast<int>(w.n), static_cast<int>(w.k), w.a.copies != nullptr,
                      w.b.copies != nullptr, w.M, w.N, w.C, w.ldc, w.alpha / kDivisor, w.beta, w.scratch, w.counters,
                      w.make_a, w.make_b};
@@ -195,7 +205,7 @@ Status launch(const Machine& machine, cudaStream_t stream, const Work& w) {
   }
   problem.workers = problem.units ? workers(tiles, clusters) : 0;
   problem.rounds = dealt.rounds;
-  problem.sums = reinterpret_cast<char*>(w.scratch) + slot_bytes(w.m, w.n);
+  problem.sums = reinterpret_cast<char*>(w.scratch) + slot_bytes(w.m, w.n, w.k);
   if (dealt.tiles[0]) share_out<TILE_N>(dealt, clusters, problem);
   products<TILE_N, DIRECT><<<2 * clusters, kThreads, Tile<TILE_N>::shared_bytes, stream>>>(maps, problem);
   return checked(cudaGetLastError(), "the fused kernel");
