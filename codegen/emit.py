@@ -87,7 +87,7 @@ class Fused(NamedTuple):
         return importlib.import_module(self.module)
 
 
-HOPPER = Fused("codegen.emit_hopper", ("dtype", "plane_dtype", "c_dtype", "layout", "overlap"))
+HOPPER = Fused("codegen.emit_hopper", ("dtype", "plane_dtype", "c_dtype", "layout", "overlap", "pace", "share"))
 AMPERE = Fused("codegen.emit_ampere", ("dtype", "plane_dtype", "c_dtype"))
 
 

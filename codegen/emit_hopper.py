@@ -36,6 +36,8 @@ def emit_hopper(
     c_dtype: str | None = None,
     layout: str = "nn",
     overlap: bool = False,
+    pace: bool = True,
+    share: bool = True,
     version: str = "unknown",
 ) -> str:
     """One self-contained .cu: C entry points (``kernels/fused.h``), kernels and a self-test.
@@ -49,13 +51,15 @@ def emit_hopper(
         layout: "nn", "nt", "tn" or "tt": whether A and B are stored as they are or transposed.
         overlap: planes are made by the same launch, while products run that need none of them. That pays where both
             operands change, and costs one publication more.
+        pace: blocks of the grid keep in step; switched off to measure what that brings.
+        share: the last tiles are shared by several clusters; switched off for the same reason.
         version: of the emitting program, for the first lines of the text.
 
     Raises:
         ValueError: an unknown type or layout, or a plan without products to overlap with.
     """
     kinds = types(dtype, plane_dtype, c_dtype, layout, overlap)
-    return fused_text(plan, kinds, FAMILY, "sm_90a", PARTS, version, lambda found: _tables(found, kinds))
+    return fused_text(plan, kinds, FAMILY, "sm_90a", PARTS, version, lambda found: _tables(found, kinds, pace, share))
 
 
 def prefix(
@@ -70,8 +74,19 @@ def prefix(
     return fused_prefix(plan, types(dtype, plane_dtype, c_dtype, layout, overlap), FAMILY)
 
 
-def _tables(found: Schedule, kinds: Types) -> str:
-    lines = ["namespace {", "", _factors(found, kinds.layout), "", _wgmma(kinds), "}  // namespace", ""]
+def _tables(found: Schedule, kinds: Types, pace: bool, share: bool) -> str:
+    switches = f"constexpr bool kPaced = {str(bool(pace)).lower()}, kSharing = {str(bool(share)).lower()};"
+    lines = [
+        "namespace {",
+        "",
+        f"[[maybe_unused]] {switches}",
+        "",
+        _factors(found, kinds.layout),
+        "",
+        _wgmma(kinds),
+        "}  // namespace",
+        "",
+    ]
     return "\n".join(
         [*(["#define SUBCUBIC_BULK  // C can be stored in bulk"] if kinds.output != "fp32" else []), *lines]
     )

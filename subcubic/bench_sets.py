@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from evaluate.cases import Case
 
 # Pairs of windows: bursts scatter by 0.3 %, settled windows by 2 to 3 % but last longer.
-_PAIRS = {"burst": 15, "steady": 7}
+_PAIRS = {"burst": 9, "steady": 7}
 _PLAIN, _WINOGRAD = "classical-1x1x1", "winograd"
-# Rank over volume, the least first among what has good planes.
-_BEST = (("winograd", 2), ("4x4x2", 1), ("4x2x4", 1), ("3x3x3", 1), ("3x2x3", 1), ("4x4x4", 1))
 _KEYS = (
     *("id", "levels", "path", "dtype", "plane_dtype", "product_dtype", "M", "N", "K", "layout", "operands"),
     *("distribution", "seed", "regime"),
@@ -41,10 +39,11 @@ class Line:
         dtype: of the matrices.
         operands: of ``evaluate.variants.OPERANDS``.
         regime: burst or steady.
-        path: "fused", "cuda" or "cublas".
+        path: one of ``evaluate.variants.PATHS``.
         plane_dtype: of the planes, or "input".
         levels: of recursion.
-        overlap: whether planes are made by the same launch, while products run that need none.
+        options: of the emitter, by name; with ``overlap`` planes are made by the same launch, while products run that
+            need none.
         turned: whether the cheapest member of the scheme's orbit is measured in its place.
         pairs: of windows; None means what suits the regime.
     """
@@ -57,7 +56,7 @@ class Line:
     path: str = "fused"
     plane_dtype: str = "input"
     levels: int = 1
-    overlap: bool = False
+    options: tuple[tuple[str, int], ...] = ()
     turned: bool = False
     pairs: int | None = None
 
@@ -98,7 +97,7 @@ def set_cases(
         **settings: further fields of ``evaluate.cases.Settings``.
     """
     from evaluate.cases import Case, Settings
-    from evaluate.variants import Variant, has_planes
+    from evaluate.variants import CHAINED_PATHS, Variant, has_planes
 
     missing: set[str] = set()
     for line in lines:
@@ -111,9 +110,8 @@ def set_cases(
             missing.add(line.scheme)
             continue
         plane_dtype = line.dtype if line.plane_dtype == "input" or not has_planes(plan) else line.plane_dtype
-        product_dtype = "fp32" if line.path == "fused" else line.dtype
-        options = (("overlap", 1),) if line.overlap else ()
-        variant = Variant(line.dtype, line.path, line.operands, plane_dtype, product_dtype, options=options)
+        product_dtype = "fp32" if line.path in CHAINED_PATHS else line.dtype
+        variant = Variant(line.dtype, line.path, line.operands, plane_dtype, product_dtype, options=line.options)
         windows = pairs or line.pairs or _PAIRS[line.regime]
         # Clocks under load are read where they have settled, of one dtype: it takes two seconds.
         load = line.regime == "steady" and line.dtype == "bf16"
@@ -140,42 +138,50 @@ def _hopper() -> dict[str, list[Line]]:
     """The parts in the order of their weight, should the time end before the set does."""
     from evaluate.timing import PAIRS
 
+    scheme = "4x4x2"  # more is saved, more is published: pays where blocks are large
     return {
-        "plain": [line for dtype in ("bf16", "fp16") for line in _both(_PLAIN, (4096, 8192, 16384, _LONG), dtype)],
-        "planes": _each_dtype("planes_given"),
-        "variable": _each_dtype("variable"),
-        "constant": _each_dtype("b_constant"),
-        "overlap": [
-            line
-            for mode in ("variable", "b_constant")
-            for line in _both(_WINOGRAD, (8192, 16384, _LONG), operands=mode, overlap=True)
-        ],
+        "plain": _both(_PLAIN, (4096, 8192, 16384, _LONG)),
+        "planes": _sizes("planes_given"),
+        "constant": [*_sizes("b_constant"), *_overlapped("b_constant", 8192, 16384)],
+        "variable": [*_sizes("variable"), *_overlapped("variable", 8192, 12288, 16384)],
         "best": [
-            line
-            for scheme, levels in _BEST
-            for line in _both(scheme, (16384, _LONG), operands="b_constant", levels=levels, turned=True)
+            *_both(scheme, (16384, _LONG), operands="b_constant", turned=True),
+            *_both(_WINOGRAD, (16384, _LONG), operands="b_constant", levels=2),
+            *(Line(one, 16384, operands="b_constant", turned=True) for one in ("4x2x4", "3x2x3", "3x3x3", "4x4x4")),
+            Line(scheme, 16384, operands="variable", turned=True),
+            Line(scheme, 16384, operands="planes_given", turned=True),
         ],
         "6144": [
-            *_both(_PLAIN, (6144,)),
-            *(
-                line
-                for mode in ("planes_given", "b_constant", "variable")
-                for line in _both(_WINOGRAD, (6144,), operands=mode)
-            ),
+            Line(_PLAIN, 6144),
+            *(Line(_WINOGRAD, 6144, operands=mode) for mode in ("planes_given", "b_constant", "variable")),
         ],
         "accuracy": [
-            line
-            for levels in (1, 2)
-            for mode in ("planes_given", "b_constant", "variable")
-            for line in _both(_WINOGRAD, (8192, 16384), operands=mode, plane_dtype="fp16", levels=levels)
-            if line.regime == "burst"
+            *(Line(_WINOGRAD, 16384, operands="planes_given", plane_dtype="fp16", levels=levels) for levels in (1, 2)),
+            *(Line(_WINOGRAD, 8192, operands=mode, plane_dtype="fp16") for mode in ("planes_given", "b_constant")),
         ],
         "wide": [
             line
             for dtype, size in (("fp32", 8192), ("fp64", 16384))
             for line in _both(_WINOGRAD, (size,), dtype, path="cuda", levels=2, pairs=PAIRS)
         ],
-        "noise": [line for dtype in ("bf16", "fp16") for line in _both(_PLAIN, (8192,), dtype, path="cublas")],
+        "fp16": [
+            *(Line(_PLAIN, size, "fp16") for size in (8192, 16384)),
+            *(
+                Line(_WINOGRAD, size, "fp16", operands=mode)
+                for mode in ("planes_given", "b_constant", "variable")
+                for size in (8192, 16384)
+            ),
+        ],
+        "noise": [Line(_PLAIN, 8192, dtype, path="cublas") for dtype in ("bf16", "fp16")],
+        # The vendor's products; tiles that run through all of them; the last tiles shared; blocks that keep in step.
+        "ablation": [
+            Line(_WINOGRAD, 16384, path="cuda"),
+            *(
+                Line(_WINOGRAD, 16384, operands="planes_given", options=options)
+                for options in ((("pace", 0), ("share", 0)), (("pace", 0),), ())
+            ),
+        ],
+        "triton": [Line(one, 8192, path=path) for one in (_WINOGRAD, "3x3x3") for path in ("triton", "fused")],
     }
 
 
@@ -192,9 +198,12 @@ def _shapes(name: str) -> list[Line]:
     return lines
 
 
-def _each_dtype(operands: str) -> list[Line]:
-    sizes = (4096, 8192, 16384, _LONG)
-    return [line for dtype in ("bf16", "fp16") for line in _both(_WINOGRAD, sizes, dtype, operands=operands)]
+def _sizes(operands: str) -> list[Line]:
+    return _both(_WINOGRAD, (4096, 8192, 16384, _LONG), operands=operands)
+
+
+def _overlapped(operands: str, *sizes: int) -> list[Line]:
+    return [Line(_WINOGRAD, size, operands=operands, options=(("overlap", 1),)) for size in sizes]
 
 
 def _both(scheme: str, sizes: Sequence[int], dtype: str = "bf16", **options: Any) -> list[Line]:

@@ -75,7 +75,7 @@ def bench(
         Path | None, typer.Option(help="Folder that --path table chooses by; benchmarks/results of the checkout.")
     ] = None,
     pairs: Annotated[
-        int | None, typer.Option(help="Interleaved pairs of timings; 30, in a set 15 bursts or 7 settled windows.")
+        int | None, typer.Option(help="Interleaved pairs of timings; 30, in a set 9 bursts or 7 settled windows.")
     ] = None,
     regime: Annotated[Regime, typer.Option(help="Idle gaps, or settled clocks.")] = Regime.BURST,
     distribution: Annotated[Distribution, typer.Option(help="Of the random inputs.")] = Distribution.NORMAL,

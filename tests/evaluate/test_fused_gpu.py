@@ -129,26 +129,32 @@ def repeat(one, shape, times):
     assert made.error() <= limit(one.plan, one.variant, shape[2])
 
 
-def several_tiles(plan):
-    """M, N, K at which every multiprocessor has several tiles, some of them cut off, and each product several steps."""
+def repeated(plan):
+    """Shapes (M, N, K) and launches.
+
+    At the first every multiprocessor has several tiles, which are stored in bulk, and each product many steps; at the
+    second the blocks do not tile C; at the third there are few tiles, some of them with an edge, but they are so deep
+    that clusters share each of them.
+    """
     m, k, n = plan.format
-    return m * 128 * 18 - 40, n * 256 * 18 - 24, k * 192 + 8
+    many = (m * (128 * 18 - 20), n * 256 * 18, k * 1344)
+    return [(many, 10), ((many[0] - 1, many[1] - 24, k * 192 + 8), 3), ((600 * m, 448 * n, 2240 * k), 20)]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_launches_repeat_bit_for_bit(kernel, name):
     """Races show where blocks with several tiles hurry on to the next one."""
     with kernel(name, variant("bf16")) as one:
-        repeat(one, several_tiles(one.plan), 3)
-        repeat(one, (1536, 1280, 1024), 10)
+        for shape, times in [*repeated(one.plan), ((1536, 1280, 1024), 10)]:
+            repeat(one, shape, times)
     array_module().get_default_memory_pool().free_all_blocks()
 
 
 @pytest.mark.parametrize(("name", "planes"), OVERLAPPED)
 def test_launches_that_make_their_planes_repeat_bit_for_bit(kernel, name, planes):
     with kernel(name, variant("bf16", planes, overlap=True)) as one:
-        repeat(one, several_tiles(one.plan), 3)
-        repeat(one, (1536, 1280, 1024), 10)
+        for shape, times in [*repeated(one.plan), ((1536, 1280, 1024), 10)]:
+            repeat(one, shape, times)
     array_module().get_default_memory_pool().free_all_blocks()
 
 
@@ -231,15 +237,15 @@ extern "C" __global__ void spin(volatile int* stop, long long most) {
 
 @pytest.mark.alone
 @pytest.mark.parametrize("share", [0.5, 0.8])
+@pytest.mark.parametrize("shape", [(2816, 2560, 512), (1152, 1152, 8064)], ids=["many tiles", "shared tiles"])
 @pytest.mark.parametrize("name", ["plain", "winograd", "3x3x3"])
-def test_launches_end_while_another_kernel_holds_multiprocessors(kernel, name, share):
+def test_launches_end_while_another_kernel_holds_multiprocessors(kernel, name, shape, share):
     """A grid that counts on all of its blocks to be resident at once would wait for ever."""
     xp = array_module()
     from cupy.cuda import Event, Stream, alloc_pinned_memory
 
     facts = xp.cuda.runtime.getDeviceProperties(0)
     held = int(share * facts["multiProcessorCount"])
-    shape = (2816, 2560, 512)
     spin = xp.RawKernel(SPIN, "spin")
     spin.max_dynamic_shared_size_bytes = hold = int(facts["sharedMemPerBlockOptin"])
     flag = alloc_pinned_memory(8)

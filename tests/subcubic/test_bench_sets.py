@@ -22,6 +22,7 @@ TARGETS = [
     *[("winograd", 2, "b_constant", 16384, "burst"), ("4x4x2", 1, "b_constant", 32768, "steady")],
     *[("winograd", 2, "variable", size, "burst") for size in (8192, 16384)],
 ]
+SWITCHES = [{"pace": 0, "share": 0}, {"pace": 0}, {}]  # of the kernel, one after the other switched on
 
 
 def test_the_set_has_every_target_in_parts_without_repeats():
@@ -29,13 +30,18 @@ def test_the_set_has_every_target_in_parts_without_repeats():
     assert len(lines) == len(set(lines)) < 130
     measured = {(line.scheme, line.levels, line.operands, line.size, line.regime) for line in lines}
     assert measured >= set(TARGETS)
-    assert {(line.dtype, line.size) for line in lines if line.path == "cuda"} == {("fp32", 8192), ("fp64", 16384)}
-    assert {line.dtype for line in set_lines("hopper-planes")} == {"bf16", "fp16"}
+    assert {(line.dtype, line.size) for line in set_lines("hopper-wide")} == {("fp32", 8192), ("fp64", 16384)}
+    assert {line.dtype for line in set_lines("hopper-fp16")} == {"fp16"}
     assert {line.plane_dtype for line in set_lines("hopper-accuracy")} == {"fp16"}
+    unfused, *fused = set_lines("hopper-ablation")
+    assert unfused.path == "cuda" and [dict(line.options) for line in fused] == SWITCHES
+    assert [(line.scheme, line.path) for line in set_lines("hopper-triton")] == [
+        (scheme, path) for scheme in ("winograd", "3x3x3") for path in ("triton", "fused")
+    ]
     assert all(line.regime == "steady" for line in lines if line.size == 32768)
-    # Each burst has its settled counterpart, so that a table can show both.
+    # Each burst of one phase has its settled counterpart, so that a table can show both.
     for line in set_lines("hopper-constant"):
-        assert (line.scheme, line.levels, line.operands, line.size, "steady") in measured
+        assert line.options or (line.scheme, line.levels, line.operands, line.size, "steady") in measured
 
 
 def test_sets_of_shapes_measure_the_plain_kernel_and_constant_weights():
@@ -67,7 +73,7 @@ def test_lines_become_cases_and_missing_schemes_are_left_out(tmp_path, capsys):
     found = list(set_cases(lines, "hopper", known, pairs=None, seed=3))
     assert capsys.readouterr().err.count("left out") == 1
     assert [(case.plan.rank, case.variant.plane_dtype, case.settings.pairs) for case in found] == [
-        (49, "fp16", 15),
+        (49, "fp16", 9),
         (1, "bf16", 7),
     ]
     assert all((case.settings.set, case.settings.seed) == ("hopper", 3) for case in found)
@@ -102,11 +108,11 @@ def test_a_set_runs_in_one_command_and_is_saved_row_by_row(cli, home, on_h200):
     done = cli("bench", "--set", "hopper-noise", "--out", home / "results", "--total", 60, "--json")
     assert done.code == 0, done.err
     assert [(row["path"], row["dtype"]) for row in done.json["rows"]] == [
-        ("cublas", dtype) for dtype in ("bf16", "fp16") for _ in range(2)
+        ("cublas", dtype) for dtype in ("bf16", "fp16")
     ]
     assert done.json["until"] == 60 and all(row["set"] == "hopper-noise" for row in done.json["rows"])
     (saved,) = (home / "results").glob("*.json")
-    assert len(json.loads(saved.read_text())["rows"]) == 4
+    assert len(json.loads(saved.read_text())["rows"]) == 2
 
 
 def test_a_resumed_set_leaves_out_what_was_measured(cli, home, on_h200):

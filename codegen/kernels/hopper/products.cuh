@@ -39,7 +39,7 @@ struct Pace {
   __device__ __forceinline__ void step() {
     asm volatile("red.relaxed.gpu.global.add.u64 [%0], 1;" ::"l"(all) : "memory");
     ++pieces;
-    for (u32 polls = 0; pieces > kPaceLag && patient; ++polls) {
+    for (u32 polls = 0; kPaced && pieces > kPaceLag && patient; ++polls) {
       if (static_cast<u32>(seen) >= static_cast<u32>(seen >> 32) * (pieces - kPaceLag)) break;
       patient = polls < kPatience;
       seen = load();

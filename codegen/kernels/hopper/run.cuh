@@ -28,7 +28,7 @@ int64_t tiles_of(int64_t m, int64_t n, int columns) { return up(m, 2 * kTileM) /
 
 // Whether tiles may be shared at all, see Deal.
 bool may_share(int64_t k) {
-  return sizeof(Output) == 2 && kBoundary == 0 && k > Tile<256>::depth * (2 * Tile<256>::least - 1);
+  return sizeof(Output) == 2 && kBoundary == 0 && kSharing && k > Tile<256>::depth * (2 * Tile<256>::least - 1);
 }
 
 // A slot for each block of the grid, and where slots are carried to the second phase one for each tile.
@@ -136,19 +136,20 @@ struct Deal {
   double time;  // in tiles, one after the other
 };
 
-// A share costs about three steps of each product for publishing again, and is read once for each block of C.
+// A share costs about three steps of each product for publishing again and is read once for each block of C, and fewer
+// clusters that read the same rows and columns cost a tenth of a tile.
 template <int TILE_N>
 Deal deal(int64_t tiles, int clusters, int k) {
   using T = Tile<TILE_N>;
   const int rounds = static_cast<int>(tiles / clusters), rest = static_cast<int>(tiles % clusters), steps = T::steps(k);
   Deal best = {kNeverShared, {0, 0}, {0, 0}, double(rounds + (rest > 0))};
-  if (kBoundary > 0) return best;
+  if (kBoundary > 0 || !kSharing) return best;
   const auto most = [&](int among) {  // shares of each tile
     const int fit = clusters / among, long_enough = steps / T::least, all = fit < long_enough ? fit : long_enough;
     return all < kMostShares ? all : kMostShares;
   };
   const double reading = 2.5 * kBlocksM * kBlocksN / kTurnCount;
-  const auto time = [&](int shares) { return (double(steps) / shares + 3 + reading * shares) / steps; };
+  const auto time = [&](int shares) { return (double(steps) / shares + 3 + reading * shares) / steps + 0.1; };
   for (int first = 1; first <= rest; ++first)
     for (int a = 2; a <= most(first); ++a)
       for (int b = first < rest ? 2 : 1; b <= (first < rest ? most(rest - first) : 1); ++b) {
