@@ -9,6 +9,7 @@ from codegen.plan import Plan
 from codegen.schedule import Schedule
 
 FAMILY = "sm80"
+UNITS = (1, 8, 8)  # accesses of 16 bytes ask for rows of 8 elements
 PARTS = (
     "host",
     "types",
@@ -44,7 +45,8 @@ def emit_ampere(
     Raises:
         ValueError: an unknown type.
     """
-    return fused_text(plan, types(dtype, plane_dtype, c_dtype), FAMILY, "sm_80", PARTS, version, block_tables)
+    kinds = types(dtype, plane_dtype, c_dtype)
+    return fused_text(plan, kinds, FAMILY, "sm_80", PARTS, version, UNITS, block_tables)
 
 
 def prefix(plan: Plan, dtype: str = "bf16", plane_dtype: str | None = None, c_dtype: str | None = None) -> str:

@@ -59,7 +59,10 @@ def emit_hopper(
         ValueError: an unknown type or layout, or a plan without products to overlap with.
     """
     kinds = types(dtype, plane_dtype, c_dtype, layout, overlap)
-    return fused_text(plan, kinds, FAMILY, "sm_90a", PARTS, version, lambda found: _tables(found, kinds, pace, share))
+    # Bulk copies take 64 rows of a transposed A and 64 columns of a B as it is, and rows of whole 16 bytes.
+    units = (64 if kinds.layout[0] == "t" else 1, 8, 8 if kinds.layout[1] == "t" else 64)
+    tables = lambda found: _tables(found, kinds, pace, share)  # noqa: E731
+    return fused_text(plan, kinds, FAMILY, "sm_90a", PARTS, version, units, tables)
 
 
 def prefix(

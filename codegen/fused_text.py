@@ -83,6 +83,7 @@ def fused_text(
     arch: str,
     parts: Sequence[str],
     version: str,
+    units: tuple[int, int, int],
     tables_of: Callable[[Schedule], str] | None = None,
 ) -> str:
     """One self-contained .cu.
@@ -94,11 +95,12 @@ def fused_text(
         arch: real architecture to build for, in the instructions at the top.
         parts: files of ``kernels/`` without the suffix, in order.
         version: of the emitting program.
+        units: blocks are rounded up to multiples of these many elements along M, K and N.
         tables_of: further declarations that this kind of kernel needs, from the schedule.
     """
     found = schedule(plan, kinds.converted, kinds.overlap)
     includes, body = joined(parts, (kinds.input, kinds.plane, kinds.output))
-    text = [_banner(plan, found, kinds, arch, version), guarded(includes), _constants(found, kinds)]
+    text = [_banner(plan, found, kinds, arch, version), guarded(includes), _constants(found, kinds, units)]
     text += [*([tables_of(found)] if tables_of else []), body]
     return "\n".join(text).replace("SCHEME_", prefix(plan, kinds, family) + "_")
 
@@ -122,7 +124,7 @@ levels {plan.levels}
 """
 
 
-def _constants(found: Schedule, kinds: Types) -> str:
+def _constants(found: Schedule, kinds: Types, units: tuple[int, int, int]) -> str:
     plan = found.plan
     m, k, n = plan.format
     significands = {STORAGE[kinds.output].significand}
@@ -144,6 +146,8 @@ using Plane = {STORAGE[kinds.plane].name};
 using Output = {STORAGE[kinds.output].name};
 using Accumulator = float;
 constexpr int kBlocksM = {m}, kBlocksK = {k}, kBlocksN = {n};
+// Blocks are rounded up to multiples of these many elements.
+[[maybe_unused]] constexpr int kUnitM = {units[0]}, kUnitK = {units[1]}, kUnitN = {units[2]};
 constexpr float kDivisor = {plan.divisor};
 constexpr bool kConverted = {str(kinds.converted).lower()};  // planes are of another type than the matrices
 constexpr bool kTransposedA = {_flag(kinds, 0)}, kTransposedB = {_flag(kinds, 1)};  // as they lie in memory

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from catalog.measures import growth
 from codegen.plan import Plan
+from evaluate.cut import Cut
 from evaluate.mixing import Mixing
 from evaluate.operands import DTYPES, widen
 from evaluate.spoiled import Spoiled
@@ -85,6 +86,7 @@ def errors(
     dtype: str,
     rows: NDArray[np.int64] | None = None,
     blocks: tuple[int, int, int] = (1, 1, 1),
+    block_units: Sequence[int] = (1, 1, 1),
 ) -> list[Errors]:
     """Errors of several computed products of the same operands.
 
@@ -96,13 +98,17 @@ def errors(
         dtype: a key of ``evaluate.operands.DTYPES``.
         rows: rows of C to compare; default all.
         blocks: blocks along M, K and N, see ``mixed`` and ``spread``.
+        block_units: to multiples of which the sizes of blocks are rounded up, in the same order.
     """
     inner, columns = b.shape
     rows = np.arange(a.shape[0]) if rows is None else rows
     index = xp.asarray(rows)
     left = widen(xp, a[index], dtype)
-    spoiled = Spoiled.of(xp, a, b, dtype, (blocks[0], blocks[2]))
-    mixing = Mixing(xp, a, b, dtype, index, blocks)
+    along_m, along_k, along_n = (
+        Cut(*each) for each in zip((a.shape[0], inner, columns), blocks, block_units, strict=True)
+    )
+    spoiled = Spoiled.of(xp, a, b, dtype, (along_m, along_n))
+    mixing = Mixing(xp, a, b, dtype, index, (along_m, along_k, along_n))
     reference = _Reference()
     tallies = [_Tally(xp, _ATOMS * DTYPES[dtype].smallest) for _ in outputs]
     with np.errstate(invalid="ignore", over="ignore"):

@@ -168,8 +168,8 @@ def build_fused(plan: Plan, variant: Variant, arch: str) -> Built:
 
     Returns:
         It, with these facts: ``registers`` and ``spill_bytes`` of the kernel that does the products (the one
-        with the most registers), ``tile`` if there is one for all sizes, ``publications``, ``slots``, ``planes_a``
-        and ``planes_b``.
+        with the most registers), ``tile`` if there is one for all sizes, ``publications``, ``slots``, ``planes_a``,
+        ``planes_b`` and ``block_units``, to multiples of which blocks are rounded up along M, K and N.
 
     Raises:
         ValueError: the plan cannot be emitted with these types.
@@ -185,6 +185,7 @@ def build_fused(plan: Plan, variant: Variant, arch: str) -> Built:
         "spill_bytes": largest.spill_stores if largest else None,
         "tile": "x".join(map(str, sizes)) if None not in sizes else None,
         **{key: _constant(text, name) for key, name in _COUNTS.items()},
+        "block_units": [_constant(text, f"kUnit{letter}") for letter in "MKN"],
     }
     return Built(path, _name(text), facts)
 

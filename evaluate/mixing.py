@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from evaluate.cut import Cut
 from evaluate.operands import widen
 
 
@@ -21,28 +22,28 @@ class Mixing:
         b: [K, N], stored as ``dtype``.
         dtype: a key of ``evaluate.operands.DTYPES``.
         rows: [R] rows of C that are asked for.
-        blocks: blocks along M, K and N.
+        cuts: along M, K and N.
     """
 
-    def __init__(self, xp: Any, a: Any, b: Any, dtype: str, rows: Any, blocks: tuple[int, int, int]) -> None:
-        self.xp, self.b, self.dtype, self.blocks = xp, b, dtype, blocks
-        self.left = self._folded(lambda lines: a[lines], a.shape[0], rows, blocks[0])
+    def __init__(self, xp: Any, a: Any, b: Any, dtype: str, rows: Any, cuts: tuple[Cut, Cut, Cut]) -> None:
+        self.xp, self.b, self.dtype = xp, b, dtype
+        along_m, self.along_k, self.along_n = cuts
+        self.left = self._folded(lambda lines: a[lines], along_m, rows)
 
     def sizes(self, columns: slice) -> Any:
         """[R, columns] the root of the sum of squares of all terms that may be mixed into each element, in fp64."""
-        total, indices = self.b.shape[1], self.xp.arange(columns.start, columns.stop)
-        right = self._folded(lambda lines: self.b[:, lines].T, total, indices, self.blocks[2])
+        indices = self.xp.arange(columns.start, columns.stop)
+        right = self._folded(lambda lines: self.b[:, lines].T, self.along_n, indices)
         return self.xp.sqrt(self.left @ right.T)
 
-    def _folded(self, take: Any, total: int, lines: Any, count: int) -> Any:
+    def _folded(self, take: Any, cut: Cut, lines: Any) -> Any:
         """[lines, inner places] squares summed over all blocks; what is not finite counts as zero."""
-        xp, height = self.xp, -(-total // count)
-        depth = -(-self.b.shape[0] // self.blocks[1])
+        xp, depth = self.xp, self.along_k.side
         result = xp.zeros((len(lines), depth))
-        for block in range(count):
-            mates = lines % height + block * height
-            values = widen(xp, take(xp.minimum(mates, total - 1)), self.dtype)
-            squares = xp.where(xp.isfinite(values) & (mates < total)[:, None], values, 0) ** 2
+        for block in range(cut.blocks):
+            mates = lines % cut.side + block * cut.side
+            values = widen(xp, take(xp.minimum(mates, cut.size - 1)), self.dtype)
+            squares = xp.where(xp.isfinite(values) & (mates < cut.size)[:, None], values, 0) ** 2
             for start in range(0, squares.shape[1], depth):
                 part = squares[:, start : start + depth]
                 result[:, : part.shape[1]] += part

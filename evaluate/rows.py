@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -44,12 +44,12 @@ def prepare(plan: Plan, variant: Variant, gpu: DeviceInfo | None) -> MeasureRow:
 
 
 def _gpu_row(case: Case, built: Built, gpu: DeviceInfo) -> Row:
-    settings = case.settings
+    settings, units = case.settings, built.facts.get("block_units", (1, 1, 1))
     with open_arms(case.variant, built, case.shape, settings.distribution, settings.seed, gpu) as arms:
         arms.ours(0)
         baseline_text, baseline = _fastest(arms, gpu)
         baseline(0)
-        found = [_errors(arms.xp, [arms.result, arms.baseline_result], arms.a, arms.b, case, settings.seed)]
+        found = [_errors(arms.xp, [arms.result, arms.baseline_result], arms.a, arms.b, case, settings.seed, units)]
         first = arms.result.copy()
         measure = gpu_measure(arms.xp, GPU_REGIMES[settings.regime], gpu.l2_bytes)
         timed = compare(measure, arms.ours, baseline, pairs=settings.pairs, seed=settings.seed, limit=settings.limit)
@@ -71,7 +71,7 @@ def _gpu_row(case: Case, built: Built, gpu: DeviceInfo) -> Row:
         with open_arms(case.variant, built, case.shape, settings.distribution, seed, gpu) as arms:
             arms.ours(0)
             dict(arms.baselines).get(baseline_text, arms.baselines[0][1])(0)
-            found.append(_errors(arms.xp, [arms.result, arms.baseline_result], arms.a, arms.b, case, seed))
+            found.append(_errors(arms.xp, [arms.result, arms.baseline_result], arms.a, arms.b, case, seed, units))
     row |= _error_keys(case, found)
     row["correct"] = row["correct"] and repeatable
     if settings.counters:
@@ -137,11 +137,13 @@ def _times(timed: Comparison | None, case: Case) -> Row:
     }
 
 
-def _errors(xp: Any, outputs: list[Any], a: Any, b: Any, case: Case, seed: int) -> tuple[Errors, Errors]:
-    """Those of the scheme and of the baseline."""
+def _errors(
+    xp: Any, outputs: list[Any], a: Any, b: Any, case: Case, seed: int, units: Sequence[int] = (1, 1, 1)
+) -> tuple[Errors, Errors]:
+    """Those of the scheme, whose blocks are rounded up to ``units``, and of the baseline."""
     blocks = case.plan.format
     rows = sample_rows(a.shape[0], blocks.m, seed)
-    ours, baseline = errors(xp, outputs, a, b, case.variant.dtype, rows, blocks)
+    ours, baseline = errors(xp, outputs, a, b, case.variant.dtype, rows, blocks, units)
     return ours, baseline
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from evaluate.cut import Cut
+
 
 @dataclass(frozen=True)
 class Spoiled:
@@ -27,20 +29,20 @@ class Spoiled:
     mates_of_columns: Any
 
     @classmethod
-    def of(cls, xp: Any, a: Any, b: Any, dtype: str, blocks: tuple[int, int]) -> Spoiled | None:
-        """Those of C = A B cut into ``blocks``; None where all is finite.
+    def of(cls, xp: Any, a: Any, b: Any, dtype: str, cuts: tuple[Cut, Cut]) -> Spoiled | None:
+        """Those of C = A B cut into blocks; None where all is finite.
 
         Args:
             xp: numpy or cupy.
             a: [M, K], stored as ``dtype``.
             b: [K, N], stored as ``dtype``.
             dtype: a key of ``evaluate.operands.DTYPES``.
-            blocks: rows and columns of blocks of C.
+            cuts: along M and N.
         """
         rows, columns = (_spoiled(xp, x, dtype, axis) for x, axis in ((a, 1), (b, 0)))
         if not (bool(rows.any()) or bool(columns.any())):
             return None
-        return cls(rows, columns, _mates(xp, rows, blocks[0]), _mates(xp, columns, blocks[1]))
+        return cls(rows, columns, _mates(xp, rows, cuts[0]), _mates(xp, columns, cuts[1]))
 
     def masks(self, xp: Any, rows: Any, columns: slice) -> tuple[Any, Any]:
         """Of a part of C which elements are finite, and which may come out otherwise all the same."""
@@ -55,8 +57,7 @@ def _spoiled(xp: Any, stored: Any, dtype: str, axis: int) -> Any:
     return ~xp.isfinite(stored).all(axis=axis)
 
 
-def _mates(xp: Any, lines: Any, blocks: int) -> Any:
-    height = -(-len(lines) // blocks)
-    padded = xp.zeros(height * blocks, dtype=bool)
+def _mates(xp: Any, lines: Any, cut: Cut) -> Any:
+    padded = xp.zeros(cut.side * cut.blocks, dtype=bool)
     padded[: len(lines)] = lines
-    return xp.tile(padded.reshape(blocks, height).any(axis=0), blocks)[: len(lines)]
+    return xp.tile(padded.reshape(cut.blocks, cut.side).any(axis=0), cut.blocks)[: len(lines)]

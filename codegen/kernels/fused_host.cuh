@@ -1,6 +1,5 @@
 // The C entry points of a fused kernel: arguments, workspace, planes. Nothing here depends on the architecture, whose
 // file comes before this one and defines
-//   kUnitM, kUnitN, kUnitK   blocks are rounded up to multiples of these many elements, rows in memory to one of 8
 //   kExactBlocks             blocks are read where they lie only if they tile the matrix exactly
 //   scratch_bytes(m, n, k)   bytes of pending tiles and the like for blocks of that size
 //   Machine                  what open_machine finds out about the current device and run needs to know

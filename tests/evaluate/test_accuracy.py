@@ -22,6 +22,7 @@ from evaluate.accuracy import (
     tolerance,
     units,
 )
+from evaluate.cut import Cut
 from evaluate.emulate import emulate
 from evaluate.operands import DTYPES, draw, narrow, widen
 from tests.fuzzing import examples
@@ -157,6 +158,18 @@ def test_a_missing_last_row_is_caught():
     assert is_correct(errors(np, [c], a, b, "bf16", rows)[0], limit)
     c[-1] = 0
     assert not is_correct(errors(np, [c], a, b, "bf16", rows)[0], limit)
+
+
+def test_blocks_that_are_rounded_up_have_other_mates():
+    a, b = operands("fp32", 10, 8, 12)
+    a[0, 0] = b[3, 1] = np.inf
+    with np.errstate(invalid="ignore"):
+        c = a @ b
+    c[8], c[:, 9] = np.nan, np.nan  # the mates of row 0 and column 1 in blocks of 8
+    rounded = errors(np, [c], a, b, "fp32", blocks=(2, 1, 2), block_units=(8, 8, 8))[0]
+    assert rounded.spread == 11 + 9 - 1 and rounded.missing == 0 and is_correct(rounded, 1e-5)
+    assert not is_correct(errors(np, [c], a, b, "fp32", blocks=(2, 1, 2))[0], 1e-5)
+    assert [Cut(10, 2, 8).side, Cut(10, 2).side, Cut(1000, 2, 64).side] == [8, 5, 512]
 
 
 @examples(10)

@@ -121,12 +121,18 @@ def test_the_facts_of_a_kernel_are_those_of_its_schedule(monkeypatch, tmp_path):
     """Told by the emitted constants, since planning a large scheme again takes seconds."""
     found = plan(winograd())
     order = schedule(found)
-    tile = "constexpr int kTileM = 128, kTileN = 256, kTileK = 64;"
-    text = f"{tile}\n{tables(order)}\nint some_name_launch(void* handle) {{"
+    sizes = "constexpr int kTileM = 128, kTileN = 256, kTileK = 64, kUnitM = 1, kUnitK = 8, kUnitN = 64;"
+    text = f"{sizes}\n{tables(order)}\nint some_name_launch(void* handle) {{"
     usage = [Usage("planes", 40, 0, 0), Usage("products", 168, 44, 52)]
     monkeypatch.setattr("evaluate.fused.fused_text", lambda *_: text)
     monkeypatch.setattr("evaluate.fused.build_reported", lambda *_: (tmp_path, usage))
     built = build_fused(found, Variant("bf16", "fused", "variable", "bf16", "fp32"), "sm_90")
     assert (built.path, built.name) == (tmp_path, "some_name")
     counts = {"publications": order.publications, "slots": order.slots, "planes_a": 4, "planes_b": 4}
-    assert built.facts == {"registers": 168, "spill_bytes": 44, "tile": "128x256x64", **counts}
+    assert built.facts == {
+        "registers": 168,
+        "spill_bytes": 44,
+        "tile": "128x256x64",
+        "block_units": [1, 8, 64],
+        **counts,
+    }

@@ -9,8 +9,6 @@ constexpr int kTileM = 128, kTileN = 128, kTileK = 32;
 // Three stages of 16 KB let two CTAs share even the 100 KB of sm_86, sm_89 and sm_120.
 constexpr int kThreads = 256, kCtasPerMultiprocessor = 2, kStages = 3;
 constexpr int kBytesA = kTileM * kTileK * 2, kStageBytes = kBytesA + kTileK * kTileN * 2;
-// Only 16-byte accesses ask for something: rows of 8 elements.
-constexpr int kUnitM = 1, kUnitN = 8, kUnitK = 8;
 constexpr bool kExactBlocks = false;
 constexpr int kMaxCtas = 384;  // more than any device of these architectures runs at once
 constexpr int kFragmentsM = 4, kFragmentsN = 4;  // of 16 x 8, in a warp

@@ -15,7 +15,6 @@ template __global__ void products<256, false>(const __grid_constant__ Maps, cons
 #else
 namespace {
 
-constexpr int kUnitM = kTransposedA ? 64 : 1, kUnitN = kTransposedB ? 8 : 64, kUnitK = 8;
 constexpr bool kExactBlocks = true;
 [[maybe_unused]] constexpr int kTileN = 64;  // of the self-test's sizes
 constexpr double kNarrowCost = 1.03;  // of 192 columns, for each product
