@@ -87,7 +87,9 @@ class Fused(NamedTuple):
         return importlib.import_module(self.module)
 
 
-HOPPER = Fused("codegen.emit_hopper", ("dtype", "plane_dtype", "c_dtype", "layout", "overlap", "pace", "share"))
+HOPPER = Fused(
+    "codegen.emit_hopper", ("dtype", "plane_dtype", "c_dtype", "layout", "overlap", "pace", "share", "pending_bits")
+)
 AMPERE = Fused("codegen.emit_ampere", ("dtype", "plane_dtype", "c_dtype"))
 
 

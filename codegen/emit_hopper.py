@@ -18,6 +18,7 @@ PARTS = (
     "hopper/ptx",
     "hopper/making",
     "hopper/jobs",
+    "hopper/narrow",
     "hopper/tile",
     "hopper/sharing",
     "hopper/products",
@@ -27,6 +28,7 @@ PARTS = (
 )
 # Columns of the tiles of C that are stored in bulk, and of all others.
 _BULK_TILES, _DIRECT_TILE = (192, 256), 128
+_LANES = 32  # of a warp, each of which keeps the scale of one slot
 
 
 def emit_hopper(
@@ -38,6 +40,7 @@ def emit_hopper(
     overlap: bool = False,
     pace: bool = True,
     share: bool = True,
+    pending_bits: int = 32,
     version: str = "unknown",
 ) -> str:
     """One self-contained .cu: C entry points (``kernels/fused.h``), kernels and a self-test.
@@ -53,15 +56,18 @@ def emit_hopper(
             operands change, and costs one publication more.
         pace: blocks of the grid keep in step; switched off to measure what that brings.
         share: the last tiles are shared by several clusters; switched off for the same reason.
+        pending_bits: 32, or 16 to keep pending tiles in FP16 with a scale for every 16 rows. That halves what they move
+            and rounds them to 11 bits, beside 8 of the planes and of C in bf16. They are not shared then.
         version: of the emitting program, for the first lines of the text.
 
     Raises:
-        ValueError: an unknown type or layout, or a plan without products to overlap with.
+        ValueError: an unknown type or layout, a plan without products to overlap with, or narrow pending tiles of two
+            phases or of more than 32 slots.
     """
     kinds = types(dtype, plane_dtype, c_dtype, layout, overlap)
     # Bulk copies take 64 rows of a transposed A and 64 columns of a B as it is, and rows of whole 16 bytes.
     units = (64 if kinds.layout[0] == "t" else 1, 8, 8 if kinds.layout[1] == "t" else 64)
-    tables = lambda found: _tables(found, kinds, pace, share)  # noqa: E731
+    tables = lambda found: _tables(found, kinds, _switches(found, pace, share, pending_bits))  # noqa: E731
     return fused_text(plan, kinds, FAMILY, "sm_90a", PARTS, version, units, tables)
 
 
@@ -72,24 +78,25 @@ def prefix(
     c_dtype: str | None = None,
     layout: str = "nn",
     overlap: bool = False,
+    **_switched: int,
 ) -> str:
     """What the names of the entry points of ``emit_hopper`` with the same arguments begin with."""
     return fused_prefix(plan, types(dtype, plane_dtype, c_dtype, layout, overlap), FAMILY)
 
 
-def _tables(found: Schedule, kinds: Types, pace: bool, share: bool) -> str:
-    switches = f"constexpr bool kPaced = {str(bool(pace)).lower()}, kSharing = {str(bool(share)).lower()};"
-    lines = [
-        "namespace {",
-        "",
-        f"[[maybe_unused]] {switches}",
-        "",
-        _factors(found, kinds.layout),
-        "",
-        _wgmma(kinds),
-        "}  // namespace",
-        "",
-    ]
+def _switches(found: Schedule, pace: bool, share: bool, pending_bits: int) -> str:
+    if pending_bits not in (16, 32):
+        raise ValueError(f"pending tiles have 16 or 32 bits, not {pending_bits}")
+    narrow = pending_bits == 16 and found.slots > 0
+    if narrow and (found.boundary or found.slots > _LANES):
+        what = "two phases" if found.boundary else f"{found.slots} slots"
+        raise ValueError(f"pending tiles of 16 bits are there for one phase and at most {_LANES} slots, not for {what}")
+    flags = f"kPaced = {str(bool(pace)).lower()}, kSharing = {str(bool(share) and not narrow).lower()}"
+    return f"[[maybe_unused]] constexpr bool {flags};\nconstexpr int kPendingBits = {16 if narrow else 32};"
+
+
+def _tables(found: Schedule, kinds: Types, switches: str) -> str:
+    lines = ["namespace {", "", switches, "", _factors(found, kinds.layout), "", _wgmma(kinds), "}  // namespace", ""]
     return "\n".join(
         [*(["#define SUBCUBIC_BULK  // C can be stored in bulk"] if kinds.output != "fp32" else []), *lines]
     )

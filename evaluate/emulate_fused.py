@@ -8,7 +8,8 @@ cores may drop bits of fp32 sums that are rounded here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import frexp
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from codegen.plan import Plan
 from codegen.schedule import Operand, Schedule, Vector, schedule
 from evaluate.emulate import PLANE_DTYPES, Matrix, blocks_of, planes_of, rounded, sums_of
 from evaluate.operands import check_choice
+
+_STRIP, _TOP = 16, 15  # rows of a scale; elements are kept below 2^_TOP
 
 
 @np.errstate(invalid="ignore", over="ignore")
@@ -28,6 +31,7 @@ def emulate_fused(
     plane_dtype: str | None = None,
     scaled: bool = False,
     order: Schedule | None = None,
+    pending_bits: int = 32,
 ) -> Matrix:
     """C = A B as a fused kernel of this plan computes it.
 
@@ -40,6 +44,7 @@ def emulate_fused(
         scaled: whether planes are multiplied by a power of two for each side, so that no plane in fp16 overflows, as a
             caller does who scales A and B.
         order: the schedule; by default that of ``codegen.schedule``.
+        pending_bits: of pending tiles, 32 or 16, see ``codegen.emit_hopper``.
 
     Returns:
         [M, N] fp32 values that ``dtype`` holds exactly.
@@ -56,7 +61,8 @@ def emulate_fused(
     m, k, n = plan.format
     left = _Side(blocks_of(a, m, k), order.planes_a, plane_dtype, scaled)
     right = _Side(blocks_of(b, k, n), order.planes_b, plane_dtype, scaled)
-    blocks = _run(order, left, right, m * n, np.float32(1 / plan.divisor))
+    kept = _narrowed if pending_bits == 16 else _as_it_is
+    blocks = _run(order, left, right, m * n, np.float32(1 / plan.divisor), kept)
     whole = np.block([[blocks[i * n + j] for j in range(n)] for i in range(m)])
     return rounded(whole[: a.shape[0], : b.shape[1]], dtype)
 
@@ -75,7 +81,24 @@ class _Side:
         return self.blocks[operand.index], 1.0
 
 
-def _run(order: Schedule, left: _Side, right: _Side, count: int, scale: np.float32) -> list[Matrix]:
+def _as_it_is(x: Matrix) -> Matrix:
+    return x
+
+
+def _narrowed(x: Matrix) -> Matrix:
+    """In FP16, with a power of two for each 16 rows that keeps the largest finite element in range."""
+    result = np.empty_like(x)
+    for start in range(0, len(x), _STRIP):
+        rows = x[start : start + _STRIP]
+        largest = float(np.abs(rows[np.isfinite(rows)]).max(initial=0.0))
+        scale = np.float32(2.0 ** (_TOP - frexp(largest)[1]))
+        result[start : start + _STRIP] = (rows * scale).astype(np.float16).astype(np.float32) / scale
+    return result
+
+
+def _run(
+    order: Schedule, left: _Side, right: _Side, count: int, scale: np.float32, kept: Callable[[Matrix], Matrix]
+) -> list[Matrix]:
     """The blocks of C before they are rounded."""
     zero = np.zeros((len(left.blocks[0]), right.blocks[0].shape[1]), np.float32)
     blocks, pending, accumulator = [zero] * count, [zero] * order.slots, zero
@@ -92,7 +115,7 @@ def _run(order: Schedule, left: _Side, right: _Side, count: int, scale: np.float
             elif each.last:
                 blocks[each.block] = scale * (factor * accumulator + pending[each.slot])
             elif each.first:
-                pending[each.slot] = factor * accumulator
+                pending[each.slot] = kept(factor * accumulator)
             else:
-                pending[each.slot] = pending[each.slot] + factor * accumulator
+                pending[each.slot] = kept(pending[each.slot] + factor * accumulator)
     return blocks

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # Pairs of windows: bursts scatter by 0.3 %, settled windows by 2 to 3 % but last longer.
 _PAIRS = {"burst": 9, "steady": 7}
 _PLAIN, _WINOGRAD = "classical-1x1x1", "winograd"
+_NARROW = (("pending_bits", 16),)
 _KEYS = (
     *("id", "levels", "path", "dtype", "plane_dtype", "product_dtype", "M", "N", "K", "layout", "operands"),
     *("distribution", "seed", "regime"),
@@ -171,6 +172,18 @@ def _hopper() -> dict[str, list[Line]]:
                 for mode in ("planes_given", "b_constant", "variable")
                 for size in (8192, 16384)
             ),
+        ],
+        # Pending tiles of 16 bits: half the bytes beside the products.
+        "narrow": [
+            *(
+                Line(_WINOGRAD, size, operands=mode, options=_NARROW)
+                for size in (6144, 8192, 16384)
+                for mode in ("planes_given", "b_constant", "variable")
+            ),
+            Line(_WINOGRAD, 16384, operands="planes_given", plane_dtype="fp16", options=_NARROW),
+            *_both(scheme, (16384, _LONG), operands="b_constant", turned=True, options=_NARROW),
+            *_both(_WINOGRAD, (16384, _LONG), operands="b_constant", levels=2, options=_NARROW),
+            Line(scheme, 16384, operands="variable", turned=True, options=_NARROW),
         ],
         "noise": [Line(_PLAIN, 8192, dtype, path="cublas") for dtype in ("bf16", "fp16")],
         # The vendor's products; tiles that run through all of them; the last tiles shared; blocks that keep in step.

@@ -36,6 +36,7 @@ PLANS |= {"2x3x3": starter(2, 3, 3), "3x3x3": starter(3, 3, 3), "row": plan(clas
 MIXED = {"dtype": "bf16", "plane_dtype": "fp16"}
 CASES = [("sm_90a", scheme, {"dtype": "bf16"}) for scheme in PLANS]
 CASES += [("sm_90a", "winograd", {"dtype": "bf16", "overlap": True})]
+CASES += [("sm_90a", scheme, {"dtype": "bf16", "pending_bits": 16}) for scheme in ("winograd", "winograd2")]
 CASES += [("sm_90a", scheme, MIXED) for scheme in ("trivial", "winograd")]
 CASES += [
     ("sm_90a", "winograd", {"dtype": "fp16", "c_dtype": "fp32", "layout": layout}) for layout in ("nt", "tn", "tt")
@@ -54,7 +55,7 @@ def compiling() -> float:
 
 def named(value: object) -> str:
     if isinstance(value, dict):
-        return "-".join(option if value[option] is True else value[option] for option in value)
+        return "-".join(option if value[option] is True else str(value[option]) for option in value)
     return str(value)
 
 

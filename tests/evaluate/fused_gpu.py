@@ -69,9 +69,10 @@ def program(name: str, variant: Variant, arch: str) -> Path:
     return build_cuda(fused_text(the_plan(name), variant, arch), fused_arch(arch), "program")
 
 
-def variant(dtype: str, plane_dtype: str | None = None, layout: str = "nn", overlap: bool = False) -> Variant:
-    options = (("overlap", True),) if overlap else ()
-    return Variant(dtype, "fused", "variable", plane_dtype or dtype, "fp32", layout, options)
+def variant(dtype: str, plane_dtype: str | None = None, layout: str = "nn", **options: int) -> Variant:
+    """A variant of the fused path; ``options`` are the emitter's, of which those that are 0 or False are left out."""
+    chosen = tuple(item for item in options.items() if item[1])
+    return Variant(dtype, "fused", "variable", plane_dtype or dtype, "fp32", layout, chosen)
 
 
 @dataclass

@@ -147,6 +147,25 @@ def test_errors_grow_by_the_known_factors(scheduled, distribution):
     assert np.abs(np.log(np.median(found, axis=0) / np.concatenate(known))).max() < tolerance
 
 
+def test_narrow_pending_tiles_cost_little_and_keep_what_is_not_finite():
+    found, rng = plan(winograd()), np.random.default_rng(0)
+    a, b = (widen(np, draw(np, rng, (256, 256), "bf16"), "bf16").astype(np.float32) for _ in "ab")
+    exact = a.astype(np.float64) @ b
+    wide, tight = (
+        float(np.linalg.norm(emulate_fused(found, a, b, "bf16", plane_dtype="fp16", pending_bits=bits) - exact))
+        for bits in (32, 16)
+    )
+    assert wide < tight < 1.03 * wide
+    ones = [(rng.integers(-1, 2, (40, 40)) * 2.0**60).astype(np.float32) for _ in "ab"]
+    np.testing.assert_array_equal(emulate_fused(found, *ones, "fp32", pending_bits=16), ones[0] @ ones[1])
+    a[3, 7] = np.inf
+    with np.errstate(invalid="ignore"):
+        result = emulate_fused(found, a, b, "bf16", pending_bits=16)
+    finite = np.isfinite(result)
+    assert not finite[3].any() and finite[[0, 1, 2, 4, 5, 130, 132]].all()
+    assert np.abs(result[2] - exact[2]).max() < 0.05 * np.abs(exact[2]).max()  # in the same strip as the infinity
+
+
 def test_bad_calls_are_refused():
     a, b = np.ones((2, 3), np.float32), np.ones((4, 2), np.float32)
     with pytest.raises(ValueError, match="A has 3 columns but B has 4 rows"):

@@ -42,6 +42,9 @@ TURNED = [("winograd", layout) for layout in ("nt", "tn", "tt")] + [("3x4x3", "n
 # Planes made by the same launch, of the type of the matrices and of another one.
 OVERLAPPED = [("winograd", "bf16"), ("winograd", "fp16"), ("winograd2", "bf16"), ("mixed", "bf16"), ("2x2x3", "fp16")]
 OVERLAPPED += [("4x4x2", "bf16"), ("3x3x3", "fp16")]
+# Pending tiles of 16 bits: schemes with one and several slots, planes of either type.
+NARROW = [("winograd", "bf16"), ("winograd", "fp16"), ("winograd2", "bf16"), ("mixed", "bf16"), ("3x3x3", "bf16")]
+NARROW += [("4x4x2", "bf16"), ("rational", "bf16"), ("3x4x5", "fp16")]
 # M, N, K: one element, less than a block each, odd, beyond a tile, whole tiles, long and thin.
 SHAPES = [(1, 1, 1), (7, 5, 300), (101, 67, 83), (259, 517, 130), (768, 1024, 512), (3, 2000, 40), (1500, 9, 1030)]
 PADS = [(0, 1.0, 0.0), (3, -0.5, 2.0), (8, 2.0, 0.0)]  # gap between rows, alpha, beta
@@ -65,6 +68,7 @@ def builds(arch: str) -> list[Build]:
     if arch == "sm_90":
         found += [(name, variant("bf16", layout=layout)) for name, layout in TURNED]
         found += [(name, variant("bf16", planes, overlap=True)) for name, planes in OVERLAPPED]
+        found += [(name, variant("bf16", planes, pending_bits=16)) for name, planes in NARROW]
         programs += [("winograd", variant("bf16", overlap=True))]
     found.sort(key=lambda each: -the_plan(each[0]).rank)
     return [Build(library, *each, arch) for each in found] + [Build(program, *each, arch) for each in programs]
@@ -154,6 +158,15 @@ def test_launches_repeat_bit_for_bit(kernel, name):
 def test_launches_that_make_their_planes_repeat_bit_for_bit(kernel, name, planes):
     with kernel(name, variant("bf16", planes, overlap=True)) as one:
         for shape, times in [*repeated(one.plan), ((1536, 1280, 1024), 10)]:
+            repeat(one, shape, times)
+    array_module().get_default_memory_pool().free_all_blocks()
+
+
+@pytest.mark.parametrize(("name", "planes"), NARROW)
+def test_narrow_pending_tiles_are_right_and_repeat(kernel, name, planes):
+    with kernel(name, variant("bf16", planes, pending_bits=16)) as one:
+        check_all(one, 0)
+        for shape, times in repeated(one.plan):
             repeat(one, shape, times)
     array_module().get_default_memory_pool().free_all_blocks()
 

@@ -9,14 +9,17 @@ constexpr int kBoxBytes = 64 * 64 * 2;   // what one bulk store writes: 64 rows 
 constexpr int kRowOfThreads = 128 * 16;  // bytes of one float4 of each thread of a warpgroup
 constexpr bool kPartialSums = kSlots > 0;
 
+constexpr int kDirectTile = 128;  // columns where C is not stored in bulk
+
 // A box is 64 of a tile's columns: 32 accumulators of a thread. The registers beside 256 columns hold two more boxes,
 // those beside fewer columns a whole tile; of the others one is staged in the buffers, one in a stage that the ring lends
-// for the time between two products.
+// for the time between two products. Pending tiles of 16 bits fit into the registers.
 template <int TILE_N>
 struct Tile {
   static constexpr int boxes = TILE_N / 64, sums = TILE_N / 2;
-  static constexpr bool staged = TILE_N == 256;
-  static constexpr int window = staged ? 64 : sums, pieces = window / 16;
+  static constexpr bool narrow = kPendingBits == 16 && TILE_N != kDirectTile;  // pending tiles have 16 bits
+  static constexpr bool staged = TILE_N == 256 && !narrow;
+  static constexpr int window = staged || narrow ? sums / 2 : sums, pieces = window / 16;
   static constexpr int depth = 64, stages = TILE_N == 256 ? 4 : TILE_N == 192 ? 5 : 6;
   static constexpr int buffers = TILE_N == 192 ? 1 : 2;
   // A partial sum comes in parts, each as large as the buffers, every other step.
@@ -29,7 +32,7 @@ struct Tile {
   static constexpr int barriers = stages * stage_bytes + kGroups * buffers * kBoxBytes;  // after stages and buffers
   static constexpr int notes = barriers + 16 * stages + 16 * kGroups + 16;  // of jobs, two for each group
   static constexpr int shared_bytes = 1024 + notes + 2 * kGroups * 16;      // 1024 to align the stages
-  static constexpr int slot_bytes = kTileM * TILE_N * 4, group_bytes = slot_bytes / kGroups;
+  static constexpr int slot_bytes = kTileM * TILE_N * (narrow ? 2 : 4), group_bytes = slot_bytes / kGroups;
 
   // Steps beyond the depth of the blocks read zeros.
   static __host__ __device__ constexpr int steps(int k) {

@@ -6,7 +6,6 @@
 
 namespace {
 
-constexpr int kDirectTile = 128;  // columns where C is not stored in bulk
 constexpr int kThreads = 384, kProducerRegisters = 40, kConsumerRegisters = 232;
 constexpr int kPaceDepth = 64;  // see Pace
 constexpr u32 kPaceLag = 2, kPatience = 1024;

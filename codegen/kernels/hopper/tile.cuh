@@ -4,7 +4,7 @@
 // product they are only copied: into spare registers (the window) and, what does not fit there, into shared memory. The
 // copy leaves for memory one piece after each step of the next product, while the tensor cores work, and the partial
 // sum of a block that is about to be finished comes in during the last steps.
-#include "jobs.cuh"
+#include "narrow.cuh"
 
 namespace {
 
@@ -19,6 +19,7 @@ struct Publisher {
   u32 shared;
   int group, thread;
   float window[T::window];
+  Bounds bounds;  // of narrow pending tiles
   int job;      // that the publication is of
   int now;      // number of the publication
   int leaving;  // calls of send() that are still to come
@@ -250,10 +251,10 @@ struct Publisher {
     shared_store<offset>(place, v);
   }
 
-  // To the pending tile, with what had been there before. Adding there instead would be shorter, but such additions were
-  // seen to be missing from what was read later.
+  // To the pending tile, with what had been there before.
   template <bool ADD>
   __device__ __forceinline__ void park(const float (&sums)[T::sums], float c, u32 spare) {
+    if constexpr (T::narrow) return park_narrow<ADD>(sums, c);
     if constexpr (T::staged) {
       if constexpr (ADD) {
         wait_for(0);
@@ -272,6 +273,23 @@ struct Publisher {
     }
 #pragma unroll
     for (int i = 0; i < T::window; ++i) window[i] = c * sums[i] + (ADD ? window[i] : 0.f);
+  }
+
+  template <bool ADD>
+  __device__ __forceinline__ void park_narrow(const float (&sums)[T::sums], float c) {
+    static_assert(!T::narrow || (kSlots <= 32 && kBoundary == 0), "a lane keeps the scale of one slot");
+    const int slot = kPublications[now].slot, before = bounds.of(slot);
+    int bound = bound_of(sums, c);
+    if (ADD) bound = max(bound, before) + 1;
+    bound = min(max(bound, Bounds::kLeast), Bounds::kMost);
+    bounds.set(slot, bound);
+    const float factor = c * power(Bounds::kTop - bound), old = ADD ? power(max(before - bound, -126)) : 0.f;
+#pragma unroll
+    for (int i = 0; i < T::sums / 2; ++i) {
+      float low = 0.f, high = 0.f;
+      if (ADD) widened(window[i], low, high);
+      window[i] = narrowed(factor * sums[2 * i] + old * low, factor * sums[2 * i + 1] + old * high);
+    }
   }
 
   // What has come is added to the sums, which go on from there.
@@ -295,9 +313,19 @@ struct Publisher {
   template <bool ADD>
   __device__ __forceinline__ void pack(const float (&sums)[T::sums], float c, u32 spare) {
     const auto value = [&](float sum, float came) { return ADD ? problem.scale * (c * sum + came) : c * sum; };
+    if constexpr (T::narrow && ADD) {
+      const float unit = power(bounds.of(kPublications[now].slot) - Bounds::kTop);
+#pragma unroll
+      for (int i = 0; i < T::sums / 2; ++i) {
+        float low, high;
+        widened(window[i], low, high);
+        window[i] = packed<Output>(value(sums[2 * i], unit * low), value(sums[2 * i + 1], unit * high));
+      }
+      return;
+    }
 #pragma unroll
     for (int i = 0; i < T::window / 2; ++i)
-      window[i] = packed<Output>(value(sums[2 * i], window[2 * i]), value(sums[2 * i + 1], window[2 * i + 1]));
+      window[i] = packed<Output>(value(sums[2 * i], ADD ? window[2 * i] : 0.f), value(sums[2 * i + 1], ADD ? window[2 * i + 1] : 0.f));
     if (ADD && T::staged) wait_for(0);
     unrolled<0, (T::sums - T::window) / 4>([&](auto I) {
       constexpr int i = decltype(I)::value, a = T::window + 4 * i;

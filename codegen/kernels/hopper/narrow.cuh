@@ -1,0 +1,54 @@
+// Pending tiles in FP16: half the bytes of FP32 ones, and what a product costs beside its multiplications is nearly all
+// in these bytes. A power of two for the 16 rows of each warp keeps the largest sum in range, so 11 bits remain of every
+// sum that is not below the 2^-29th part of it.
+#include "jobs.cuh"
+
+namespace {
+
+__device__ __forceinline__ float power(int exponent) { return __uint_as_float(static_cast<u32>(exponent + 127) << 23); }
+
+// An exponent of two above all magnitudes of a warp, times that of a factor. What is not finite stays so at any scale.
+template <int N>
+__device__ __forceinline__ int bound_of(const float (&sums)[N], float factor) {
+  constexpr u32 infinity = 0x7F800000;
+  float most = 0.f;
+#pragma unroll
+  for (int i = 0; i < N; ++i) most = fmaxf(most, fabsf(sums[i]));
+  u32 bits = __reduce_max_sync(~0u, __float_as_uint(most));
+  if (bits >= infinity) {
+    most = 0.f;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float size = fabsf(sums[i]);
+      if (__float_as_uint(size) < infinity) most = fmaxf(most, size);
+    }
+    bits = __reduce_max_sync(~0u, __float_as_uint(most));
+  }
+  return static_cast<int>(bits >> 23) + static_cast<int>(__float_as_uint(fabsf(factor)) >> 23) - 2 * 127 + 2;
+}
+
+__device__ __forceinline__ float narrowed(float low, float high) {
+  u32 both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return __uint_as_float(both);
+}
+
+__device__ __forceinline__ void widened(float both, float& low, float& high) {
+  asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\ncvt.f32.f16 %0, l;\ncvt.f32.f16 %1, h;\n}"
+      : "=f"(low), "=f"(high) : "r"(__float_as_uint(both)));
+}
+
+// The scale of each slot: lane i of a warp keeps the bound of what it has put into slot i.
+struct Bounds {
+  int own = 0;
+
+  // Sums are stored below 2^kTop. Within the others every power of two that is needed is a normal number.
+  static constexpr int kTop = 15, kLeast = -100, kMost = 140;
+
+  __device__ __forceinline__ int of(int slot) const { return __shfl_sync(~0u, own, slot); }
+  __device__ __forceinline__ void set(int slot, int bound) {
+    if (static_cast<int>(threadIdx.x & 31) == slot) own = bound;
+  }
+};
+
+}  // namespace

@@ -1,0 +1,53 @@
+"""What the emitter for sm_90a refuses, and that its switches reach the text."""
+
+import pytest
+
+from catalog.known import classical, strassen, winograd
+from catalog.scheme import Format
+from codegen.emit import HOPPER
+from codegen.emit_hopper import emit_hopper
+from codegen.plan import plan
+
+WINOGRAD = plan(winograd())
+
+
+def test_switches_are_constants_of_the_text():
+    text = emit_hopper(WINOGRAD)
+    assert "kPaced = true, kSharing = true" in text and "kPendingBits = 32;" in text
+    text = emit_hopper(WINOGRAD, pace=False, share=False)
+    assert "kPaced = false, kSharing = false" in text
+    text = emit_hopper(WINOGRAD, pending_bits=16)
+    assert "kSharing = false" in text and "kPendingBits = 16;" in text
+
+
+def test_what_has_no_pending_tiles_is_the_same_with_narrow_ones():
+    one = plan(classical(Format(1, 1, 1)))
+    assert emit_hopper(one, pending_bits=16) == emit_hopper(one)
+
+
+@pytest.mark.parametrize(
+    ("found", "options", "message"),
+    [
+        (WINOGRAD, {"pending_bits": 8}, "16 or 32 bits, not 8"),
+        (WINOGRAD, {"pending_bits": 16, "overlap": True}, "one phase and at most 32 slots, not for two phases"),
+        (plan(strassen()), {"overlap": True}, "need no planes"),
+    ],
+)
+def test_what_cannot_be_emitted_is_one_sentence(found, options, message):
+    with pytest.raises(ValueError, match=message):
+        emit_hopper(found, **options)
+
+
+def test_units_of_blocks_follow_the_layout():
+    units = {
+        "nn": "kUnitM = 1, kUnitK = 8, kUnitN = 64;",
+        "nt": "kUnitM = 1, kUnitK = 8, kUnitN = 8;",
+        "tn": "kUnitM = 64, kUnitK = 8, kUnitN = 64;",
+    }
+    for layout, line in units.items():
+        assert line in emit_hopper(WINOGRAD, layout=layout)
+
+
+def test_a_header_takes_every_option_of_the_emitter():
+    names = {HOPPER.prefix(WINOGRAD, dtype="bf16"), HOPPER.prefix(WINOGRAD, dtype="bf16", pace=False, pending_bits=16)}
+    assert len(names) == 1 and names.pop() in HOPPER.header(WINOGRAD, dtype="bf16", share=False)
