@@ -104,6 +104,7 @@ def fused_text(
 
 
 def _banner(plan: Plan, found: Schedule, kinds: Types, arch: str, version: str) -> str:
+    phases = "// phases   two: products without planes first, while planes are made\n" if kinds.overlap else ""
     build = f"nvcc -O3 -std=c++17 -gencode=arch=compute_{arch[3:]},code={arch}"
     return f"""\
 // C = alpha * A B + beta * C by a low-rank scheme, in one fused kernel: {plan.format} blocks, {plan.rank} products \
@@ -115,6 +116,7 @@ levels {plan.levels}
 // dtype    {kinds.input}, planes {kinds.plane}, C {kinds.output}, sums in fp32
 // tile     {len(found.planes_a)} + {len(found.planes_b)} planes, {found.publications} publications, \
 {found.slots} pending
+{phases}\
 // emitted  by subcubic, version {version}
 //
 // Library: {build} -shared -Xcompiler -fPIC -o kernel.so FILE.cu
