@@ -42,11 +42,10 @@ def emit_hopper(
 
     Args:
         plan: what to compute; the trivial scheme gives a plain matrix product.
-        dtype: "fp16" or "bf16": the type of A and B.
-        plane_dtype: how planes are stored, "fp16" or "bf16". fp16 planes of bf16 matrices keep three more bits and
-            have the smaller range: entries beyond 65504 become infinite. Default: ``dtype``.
-        c_dtype: the type of C, ``dtype`` or "fp32". Default: ``dtype``.
-        layout: "nn", "nt", "tn" or "tt": whether A and B are stored as they are or transposed.
+        dtype: the type of A and B; this and all types that follow as in ``codegen.fused_text.types``.
+        plane_dtype: of the planes.
+        c_dtype: of C.
+        layout: of A and B, as there.
         overlap: planes are made by the same launch, while products run that need none of them. That pays where both
             operands change, and costs one publication more.
         version: of the emitting program, for the first lines of the text.

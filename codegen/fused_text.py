@@ -51,6 +51,14 @@ def types(
 ) -> Types:
     """Fill in and check the storage types and the layout of a fused kernel.
 
+    Args:
+        dtype: "fp16" or "bf16": the type of A and B.
+        plane_dtype: how planes are stored, "fp16" or "bf16". fp16 planes of bf16 matrices keep three more bits and
+            have the smaller range: entries beyond 65504 become infinite. Default: ``dtype``.
+        c_dtype: the type of C, ``dtype`` or "fp32". Default: ``dtype``.
+        layout: "nn", "nt", "tn" or "tt": whether A and B are stored as they are or transposed.
+        overlap: whether products that need no planes come first, while the planes are made.
+
     Raises:
         ValueError: a type or a layout that the kernels do not have.
     """

@@ -11,7 +11,6 @@ import typer
 from subcubic.bench_options import (
     Distribution,
     KernelPath,
-    Layout,
     Operands,
     PlaneDtype,
     Regime,
@@ -22,7 +21,7 @@ from subcubic.bench_options import (
 from subcubic.bench_schemes import Schemes
 from subcubic.bench_sets import set_cases, set_lines, unmeasured
 from subcubic.errors import ExitCode, UsageError, guarded
-from subcubic.options import CatalogPath, Device, Dtype, Json, ProductDtype, at_least, writable_catalog
+from subcubic.options import CatalogPath, Device, Dtype, Json, Layout, ProductDtype, at_least, writable_catalog
 from subcubic.output import note, print_json
 from subcubic.version import ROOT, commit
 

@@ -15,19 +15,10 @@ from catalog.files import write_durably
 from catalog.scheme import Ring
 from subcubic.errors import UsageError, guarded
 from subcubic.export_folder import export_fused
-from subcubic.options import CatalogPath, Dtype, Json, ProductDtype, Reference, at_least, existing_catalog
+from subcubic.options import CatalogPath, Dtype, Json, Layout, ProductDtype, Reference, at_least, existing_catalog
 from subcubic.output import note, print_json
 from subcubic.reference import resolve
 from subcubic.version import version
-
-
-class Layout(StrEnum):
-    """Which dimension is contiguous in memory, of A and of B: n rows, t columns."""
-
-    NN = "nn"
-    NT = "nt"
-    TN = "tn"
-    TT = "tt"
 
 
 class Target(StrEnum):
