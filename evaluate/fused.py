@@ -39,12 +39,16 @@ class FusedKernel(Library):
     """One that does all products in one kernel. The first ``ZEROED_BYTES`` of a workspace start as zeros."""
 
     def planes_bytes(self, side: str, rows: int, k: int) -> int:
-        """Bytes of the planes of one side, 0 if the scheme has none there.
+        """Bytes of memory that ``pack`` wants for the planes of one side.
 
         Args:
             side: "a" or "b".
             rows: M for A, N for B.
             k: the inner size.
+
+        Returns:
+            256 more than the planes take, so 256 if the scheme has none there; 0 only for sizes that the kernel cannot
+            take.
         """
         return int(self.call(f"planes_{side}", rows, k))
 
