@@ -41,7 +41,7 @@ def emit_ampere(
         version: of the emitting program, for the first lines of the text.
 
     Raises:
-        ValueError: an unknown type.
+        ValueError: an unknown type, or a plan with too many products or blocks.
     """
     return fused_text(plan, types(dtype, plane_dtype, c_dtype), FAMILY, "sm_80", PARTS, version, block_tables)
 

@@ -51,7 +51,7 @@ def emit_hopper(
         version: of the emitting program, for the first lines of the text.
 
     Raises:
-        ValueError: an unknown type or layout, or a plan without products to overlap with.
+        ValueError: an unknown type or layout, or a plan with too many products or blocks or none to overlap with.
     """
     kinds = types(dtype, plane_dtype, c_dtype, layout, overlap)
     return fused_text(plan, kinds, FAMILY, "sm_90a", PARTS, version, lambda found: _tables(found, kinds))

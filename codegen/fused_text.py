@@ -11,6 +11,7 @@ from catalog.measures import growth
 from codegen.device_text import STORAGE, guarded, joined
 from codegen.emit_planes import fused_sides, side_text, transposed
 from codegen.fused_tables import tables
+from codegen.limits import check_chained
 from codegen.plan import Plan
 from codegen.schedule import Schedule, schedule
 
@@ -103,7 +104,11 @@ def fused_text(
         parts: files of ``kernels/`` without the suffix, in order.
         version: of the emitting program.
         tables_of: further declarations that this kind of kernel needs, from the schedule.
+
+    Raises:
+        ValueError: a plan with too many products or blocks, or without products to overlap with.
     """
+    check_chained(plan, "fused")
     found = schedule(plan, kinds.converted, kinds.overlap)
     includes, body = joined(parts, (kinds.input, kinds.plane, kinds.output))
     text = [_banner(plan, found, kinds, arch, version), guarded(includes), _constants(found, kinds)]

@@ -189,3 +189,10 @@ def test_a_scheme_without_products_of_plain_blocks_has_no_second_phase(cli, home
     done = cli("export", "strassen", "--dtype", "bf16", "--arch", "sm_90a", "--overlap", "-o", home / "out")
     assert done.code == 1 and not (home / "out").exists(), done.err
     assert "0 of 7 products take two plain blocks" in done.err and "leave overlap out" in done.err
+
+
+@pytest.mark.parametrize("options", [["--arch", "sm_90a"], ["--arch", "sm_80"], ["--to", "triton"]])
+def test_more_products_than_a_compiler_bears_are_refused(cli, home, options):
+    done = cli("export", "classical-3x3x3", "--levels", 2, "--dtype", "bf16", *options, "-o", home / "out")
+    assert done.code == 1 and "3x3x3:27 have 729 products, more than the" in done.err and "use fewer levels" in done.err
+    assert not list((home / "out").glob("*"))
