@@ -36,14 +36,13 @@ def emit_ampere(
 
     Args:
         plan: what to compute; the trivial scheme gives a plain matrix product.
-        dtype: "fp16" or "bf16": the type of A and B.
-        plane_dtype: how planes are stored, "fp16" or "bf16". fp16 planes of bf16 matrices keep three more bits and
-            have the smaller range: entries beyond 65504 become infinite. Default: ``dtype``.
-        c_dtype: the type of C, ``dtype`` or "fp32". Default: ``dtype``.
+        dtype: the type of A and B; this and all types that follow as in ``codegen.fused_text.types``.
+        plane_dtype: of the planes.
+        c_dtype: of C.
         version: of the emitting program, for the first lines of the text.
 
     Raises:
-        ValueError: an unknown type.
+        ValueError: an unknown type, or a plan with too many products or blocks.
     """
     kinds = types(dtype, plane_dtype, c_dtype)
     return fused_text(plan, kinds, FAMILY, "sm_80", PARTS, version, UNITS, block_tables)

@@ -47,11 +47,10 @@ def emit_hopper(
 
     Args:
         plan: what to compute; the trivial scheme gives a plain matrix product.
-        dtype: "fp16" or "bf16": the type of A and B.
-        plane_dtype: how planes are stored, "fp16" or "bf16". fp16 planes of bf16 matrices keep three more bits and
-            have the smaller range: entries beyond 65504 become infinite. Default: ``dtype``.
-        c_dtype: the type of C, ``dtype`` or "fp32". Default: ``dtype``.
-        layout: "nn", "nt", "tn" or "tt": whether A and B are stored as they are or transposed.
+        dtype: the type of A and B; this and all types that follow as in ``codegen.fused_text.types``.
+        plane_dtype: of the planes.
+        c_dtype: of C.
+        layout: of A and B, as there.
         overlap: planes are made by the same launch, while products run that need none of them. That pays where both
             operands change, and costs one publication more.
         pace: blocks of the grid keep in step; switched off to measure what that brings.
@@ -61,8 +60,8 @@ def emit_hopper(
         version: of the emitting program, for the first lines of the text.
 
     Raises:
-        ValueError: an unknown type or layout, a plan without products to overlap with, or narrow pending tiles of two
-            phases or of more than 32 slots.
+        ValueError: an unknown type or layout, a plan with too many products or blocks or none to overlap with, or narrow
+            pending tiles of two phases or of more than 32 slots.
     """
     kinds = types(dtype, plane_dtype, c_dtype, layout, overlap)
     # Bulk copies take 64 rows of a transposed A and 64 columns of a B as it is, and rows of whole 16 bytes.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.resources import files
 
+from codegen.limits import check_chained
 from codegen.plan import Plan
 from codegen.schedule import Operand, Schedule, Vector, schedule
 
@@ -34,13 +35,14 @@ def emit_triton(plan: Plan, dtype: str = "bf16", plane_dtype: str | None = None,
         version: of the emitting program, for the first lines of the text.
 
     Raises:
-        ValueError: another type, or more blocks than a thread's registers hold.
+        ValueError: another type, too many products, or more blocks than a thread's registers hold.
     """
     if dtype not in DTYPES:
         raise ValueError(f"the triton target has no {dtype}; choose one of {', '.join(DTYPES)}")
     plane_dtype = plane_dtype or dtype
     if plane_dtype not in {dtype, "fp16"}:
         raise ValueError(f"planes of {dtype} can be {' or '.join(sorted({dtype, 'fp16'}))}, not {plane_dtype}")
+    check_chained(plan, "triton")
     order = schedule(plan, convert=plane_dtype != dtype)
     source = files("codegen.kernels").joinpath("twin_triton.py").read_text(encoding="utf-8")
     source = source.split("\n", 1)[1]  # its first line is its own description

@@ -6,30 +6,39 @@ import hashlib
 import re
 from collections.abc import Mapping
 from importlib.resources import files
+from typing import Any
 
 from catalog.measures import growth
 from codegen.emit import fused_emitter
 from codegen.plan import Plan
 
 _SIDES = {"n": "rows", "t": "columns"}
+# Whether planes are made by the launch of the products: how the page says it.
+_MADE = {False: "after the planes are made", True: "that makes the planes, too"}
+_PHASES = {
+    False: "one: all planes are made before the products",
+    True: "two: products that need no planes run first, while planes are made by the same launch",
+}
 _IMPORT = re.compile(r"^(?:import|from) .*\n", flags=re.M)
 _BLOCK = re.compile(r"^ *# constant-b: begin\n(.*?)^ *# constant-b: end\n", flags=re.M | re.S)
 
 
 def folder(
-    plan: Plan, arch: str, options: Mapping[str, str], constant_b: bool = False, version: str = "unknown"
+    plan: Plan, arch: str, options: Mapping[str, Any], constant_b: bool = False, version: str = "unknown"
 ) -> dict[str, str]:
     """The files of an exported kernel by name; the first is the .cu, the second its header.
 
     Args:
         plan: what to compute.
         arch: real architecture, for example "sm_90a"; it chooses the emitter.
-        options: those of the emitter: ``dtype``, and ``plane_dtype``, ``c_dtype``, ``layout`` where they are chosen.
+        options: those of the emitter: ``dtype``, and ``plane_dtype``, ``c_dtype``, ``layout``, ``overlap`` where
+            they are chosen.
         constant_b: the loaders also have ``pack``, which makes the planes of B once.
         version: of the emitting program.
 
     Raises:
-        ValueError: no fused kernels for the architecture, or an option that its emitter does not take.
+        ValueError: no fused kernels for the architecture, an option that its emitter does not take, or a plan that it
+            cannot emit.
     """
     emitter = fused_emitter(arch)
     text = emitter.emit(plan, version=version, **options)
@@ -83,9 +92,10 @@ def _quoted(value: str) -> str:
 
 
 def _page(
-    plan: Plan, facts: Mapping[str, str], options: Mapping[str, str], constant_b: bool, version: str, digest: str
+    plan: Plan, facts: Mapping[str, str], options: Mapping[str, Any], constant_b: bool, version: str, digest: str
 ) -> str:
     name = facts["name"]
+    overlap = bool(options.get("overlap", False))
     rows_a, rows_b = (_SIDES[letter] for letter in facts["layout"])
     packing = (
         f"size_t room = {name}_planes_b(N, K); /* of a constant B: made once, read by every launch */\n"
@@ -103,6 +113,8 @@ def _page(
         "LEVELS": str(plan.levels),
         "DIGEST": digest,
         "LAYOUTS": f"the {rows_a} of A, the {rows_b} of B and the rows of C are contiguous",
+        "MADE": _MADE[overlap],
+        "PHASES": _PHASES[overlap],
         "C_DTYPE": facts["c_dtype"],
         "PLANES_B": "planes" if constant_b else "NULL",
         "PLANES": options.get("plane_dtype", facts["dtype"]),

@@ -11,6 +11,7 @@ from catalog.measures import growth
 from codegen.device_text import STORAGE, guarded, joined
 from codegen.emit_planes import fused_sides, side_text, transposed
 from codegen.fused_tables import tables
+from codegen.limits import check_chained
 from codegen.plan import Plan
 from codegen.schedule import Schedule, schedule
 
@@ -50,6 +51,14 @@ def types(
     overlap: bool = False,
 ) -> Types:
     """Fill in and check the storage types and the layout of a fused kernel.
+
+    Args:
+        dtype: "fp16" or "bf16": the type of A and B.
+        plane_dtype: how planes are stored, "fp16" or "bf16". fp16 planes of bf16 matrices keep three more bits and
+            have the smaller range: entries beyond 65504 become infinite. Default: ``dtype``.
+        c_dtype: the type of C, ``dtype`` or "fp32". Default: ``dtype``.
+        layout: "nn", "nt", "tn" or "tt": whether A and B are stored as they are or transposed.
+        overlap: whether products that need no planes come first, while the planes are made.
 
     Raises:
         ValueError: a type or a layout that the kernels do not have.
@@ -97,7 +106,11 @@ def fused_text(
         version: of the emitting program.
         units: blocks are rounded up to multiples of these many elements along M, K and N.
         tables_of: further declarations that this kind of kernel needs, from the schedule.
+
+    Raises:
+        ValueError: a plan with too many products or blocks, or without products to overlap with.
     """
+    check_chained(plan, "fused")
     found = schedule(plan, kinds.converted, kinds.overlap)
     includes, body = joined(parts, (kinds.input, kinds.plane, kinds.output))
     text = [_banner(plan, found, kinds, arch, version), guarded(includes), _constants(found, kinds, units)]
@@ -106,6 +119,7 @@ def fused_text(
 
 
 def _banner(plan: Plan, found: Schedule, kinds: Types, arch: str, version: str) -> str:
+    phases = "// phases   two: products without planes first, while planes are made\n" if kinds.overlap else ""
     build = f"nvcc -O3 -std=c++17 -gencode=arch=compute_{arch[3:]},code={arch}"
     return f"""\
 // C = alpha * A B + beta * C by a low-rank scheme, in one fused kernel: {plan.format} blocks, {plan.rank} products \
@@ -117,6 +131,7 @@ levels {plan.levels}
 // dtype    {kinds.input}, planes {kinds.plane}, C {kinds.output}, sums in fp32
 // tile     {len(found.planes_a)} + {len(found.planes_b)} planes, {found.publications} publications, \
 {found.slots} pending
+{phases}\
 // emitted  by subcubic, version {version}
 //
 // Library: {build} -shared -Xcompiler -fPIC -o kernel.so FILE.cu

@@ -37,7 +37,10 @@ def overlapped(W: NDArray[np.int64], ready: Sequence[int], fixed: frozenset[int]
     ready = sorted(ready)
     others = [p for p in range(W.shape[1]) if p not in ready]
     if not ready or not others:
-        raise ValueError("making planes can overlap with products only where some, and not all, need no planes")
+        raise ValueError(
+            f"{len(ready)} of {W.shape[1]} products take two plain blocks and need no planes; planes can be made "
+            "meanwhile only where some do, and not all: leave overlap out"
+        )
     done = ~W[:, others].any(axis=1)
     parts: list[NDArray[np.int64]] = []
     taken = np.zeros((W.shape[0], 0), dtype=np.int64)
@@ -124,10 +127,12 @@ def _taken_up(found: Chain, others: list[int], carried: int) -> list[Step]:
         if not step.clear and steps and not waiting:
             steps[-1] = replace(steps[-1], publications=(*steps[-1].publications, taken, *publications))
         elif publications:
-            raise ValueError("a part that the first phase leaves behind would have to be published on its own")
+            raise ValueError(
+                "a part that the first phase leaves behind would be published on its own: leave overlap out"
+            )
         else:
             waiting.append(taken)
             clear = clear or step.clear
     if waiting:
-        raise ValueError("a part that the first phase leaves behind is never added to")
+        raise ValueError("a part that the first phase leaves behind is never added to: leave overlap out")
     return steps

@@ -85,7 +85,7 @@ def cases(
     """All cases of a plan: every shape in every variant that is wanted.
 
     Raises:
-        ValueError: path "fused" is wanted of a dtype or a device that has none.
+        ValueError: path "fused" or "triton" is wanted of a dtype, a device or a plan that has none.
     """
     ways = variants(plan, dtypes, wanted, gpu)
     return [Case(plan, shape, variant, settings, facts or {}) for shape in shapes for variant in ways]

@@ -11,6 +11,7 @@ times the value needs more than fp32's 24 bits.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -62,10 +63,7 @@ def emulate(
         ValueError: an unknown dtype, or inner sizes that differ.
     """
     plane_dtype, product_dtype = plane_dtype or dtype, product_dtype or dtype
-    for what, value in (("dtype", dtype), ("plane dtype", plane_dtype), ("product dtype", product_dtype)):
-        check_choice(what, value, PLANE_DTYPES)
-    if a.shape[1] != b.shape[0]:
-        raise ValueError(f"A has {a.shape[1]} columns but B has {b.shape[0]} rows")
+    check_operands(a, b, {"dtype": dtype, "plane dtype": plane_dtype, "product dtype": product_dtype})
     m, k, n = plan.format
     narrowing = plane_dtype == "fp16" and dtype != "fp16"
     planes_a, scale_a = planes_of(sums_of(plan.scheme.U, blocks_of(a, m, k)), plane_dtype, narrowing)
@@ -80,6 +78,23 @@ def emulate(
     whole = np.block([[blocks[i * n + j] for j in range(n)] for i in range(m)])
     result = whole[: a.shape[0], : b.shape[1]].astype(np.float32, copy=False)
     return rounded(result / np.float32(plan.divisor) if plan.divisor != 1 else result, dtype)
+
+
+def check_operands(a: Matrix, b: Matrix, dtypes: Mapping[str, str]) -> None:
+    """Refuse what cannot be multiplied.
+
+    Args:
+        a: [M, K].
+        b: [K, N].
+        dtypes: the types by the names that messages give them.
+
+    Raises:
+        ValueError: an unknown dtype, or inner sizes that differ.
+    """
+    for what, value in dtypes.items():
+        check_choice(what, value, PLANE_DTYPES)
+    if a.shape[1] != b.shape[0]:
+        raise ValueError(f"A has {a.shape[1]} columns but B has {b.shape[0]} rows")
 
 
 @np.errstate(invalid="ignore", over="ignore")

@@ -15,8 +15,7 @@ import numpy as np
 
 from codegen.plan import Plan
 from codegen.schedule import Operand, Schedule, Vector, schedule
-from evaluate.emulate import PLANE_DTYPES, Matrix, blocks_of, planes_of, rounded, sums_of
-from evaluate.operands import check_choice
+from evaluate.emulate import Matrix, blocks_of, check_operands, planes_of, rounded, sums_of
 
 _STRIP, _TOP = 16, 15  # rows of a scale; elements are kept below 2^_TOP
 
@@ -53,10 +52,7 @@ def emulate_fused(
         ValueError: an unknown dtype, or inner sizes that differ.
     """
     plane_dtype = plane_dtype or dtype
-    for what, value in (("dtype", dtype), ("plane dtype", plane_dtype)):
-        check_choice(what, value, PLANE_DTYPES)
-    if a.shape[1] != b.shape[0]:
-        raise ValueError(f"A has {a.shape[1]} columns but B has {b.shape[0]} rows")
+    check_operands(a, b, {"dtype": dtype, "plane dtype": plane_dtype})
     order = order or schedule(plan, convert=plane_dtype != dtype)
     m, k, n = plan.format
     left = _Side(blocks_of(a, m, k), order.planes_a, plane_dtype, scaled)

@@ -6,13 +6,12 @@ import ctypes
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from codegen.build import build_reported
 from codegen.emit import fused_arch, fused_emitter
 from codegen.plan import Plan
-from evaluate.kernel import INTEGER, POINTER, REAL, SIZE, Built, KernelError, check, load_library
+from evaluate.kernel import INTEGER, POINTER, REAL, SIZE, Built, Library, check, load_library
 from evaluate.variants import Variant
 
 # Keys of a row and the constants of the emitted tables that hold them.
@@ -36,40 +35,22 @@ _SIGNATURES: dict[str, tuple[list[Any], Any]] = {
 }
 
 
-@dataclass(frozen=True)
-class FusedKernel:
-    """An open library.
-
-    Attributes:
-        library: the loaded file.
-        name: prefix of its entry points.
-        handle: what its open function returned.
-    """
-
-    library: ctypes.CDLL
-    name: str
-    handle: ctypes.c_void_p
-
-    def workspace_bytes(self, m: int, n: int, k: int) -> int:
-        """Bytes of device memory that a launch of these sizes needs; its first ``ZEROED_BYTES`` start as zeros.
-
-        Raises:
-            KernelError: sizes the kernel cannot take.
-        """
-        size = int(self._call("workspace", m, n, k))
-        if not size:
-            raise KernelError(f"{self.name} cannot multiply {m} x {k} by {k} x {n}")
-        return size
+class FusedKernel(Library):
+    """One that does all products in one kernel. The first ``ZEROED_BYTES`` of a workspace start as zeros."""
 
     def planes_bytes(self, side: str, rows: int, k: int) -> int:
-        """Bytes of the planes of one side, 0 if the scheme has none there.
+        """Bytes of memory that ``pack`` wants for the planes of one side.
 
         Args:
             side: "a" or "b".
             rows: M for A, N for B.
             k: the inner size.
+
+        Returns:
+            256 more than the planes take, so 256 if the scheme has none there; 0 only for sizes that the kernel cannot
+            take.
         """
-        return int(self._call(f"planes_{side}", rows, k))
+        return int(self.call(f"planes_{side}", rows, k))
 
     def pack(
         self, side: str, stream: int, sizes: tuple[int, int], matrix: int, ld: int, planes: int, size: int
@@ -88,7 +69,7 @@ class FusedKernel:
         Raises:
             KernelError: the library refuses; nothing is queued then.
         """
-        self._checked(f"pack_{side}", self.handle, stream, *sizes, matrix, ld, planes, size)
+        self.queue(f"pack_{side}", stream, *sizes, matrix, ld, planes, size)
 
     def launch(
         self,
@@ -125,13 +106,7 @@ class FusedKernel:
         """
         lda, ldb, ldc = leading
         operands = (alpha, a, lda, b, ldb, beta, c, ldc, *(address or None for address in planes))
-        self._checked("launch", self.handle, stream, *sizes, *operands, workspace, workspace_bytes)
-
-    def _call(self, suffix: str, *arguments: Any) -> Any:
-        return getattr(self.library, f"{self.name}_{suffix}")(*arguments)
-
-    def _checked(self, suffix: str, *arguments: Any) -> None:
-        check(self.library, self.name, self._call(suffix, *arguments))
+        self.queue("launch", stream, *sizes, *operands, workspace, workspace_bytes)
 
 
 @contextmanager

@@ -46,8 +46,8 @@ class Built:
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """An open library.
+class Library:
+    """An open library; what its entry points take is declared.
 
     Attributes:
         library: the loaded file.
@@ -65,10 +65,27 @@ class Kernel:
         Raises:
             KernelError: sizes the kernel cannot take.
         """
-        size = int(getattr(self.library, f"{self.name}_workspace")(m, n, k))
+        size = int(self.call("workspace", m, n, k))
         if not size:
             raise KernelError(f"{self.name} cannot multiply {m} x {k} by {k} x {n}")
         return size
+
+    def call(self, suffix: str, *arguments: Any) -> Any:
+        """Call an entry point, and return what it returns."""
+        return getattr(self.library, f"{self.name}_{suffix}")(*arguments)
+
+    def queue(self, suffix: str, stream: int, *arguments: Any) -> None:
+        """Call an entry point that queues work on a stream.
+
+        Raises:
+            DeviceMissingError: no device or no cuBLAS.
+            KernelError: the library refuses; nothing is queued then.
+        """
+        check(self.library, self.name, self.call(suffix, self.handle, stream, *arguments))
+
+
+class Kernel(Library):
+    """One whose products are done by cuBLAS."""
 
     def launch(
         self,
@@ -103,10 +120,7 @@ class Kernel:
         """
         m, n, k = sizes
         lda, ldb, ldc = leading or (k, n, n)
-        function = getattr(self.library, f"{self.name}_launch")
-        operands = (alpha, a, lda, b, ldb, beta, c, ldc)
-        status = function(self.handle, stream, m, n, k, *operands, workspace, workspace_bytes)
-        check(self.library, self.name, status)
+        self.queue("launch", stream, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, workspace, workspace_bytes)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from codegen.limits import check_chained, why_not_chained
 from codegen.plan import Plan
 from evaluate import cpu
 from evaluate.device import DeviceInfo
@@ -93,10 +94,13 @@ def variants(plan: Plan, dtypes: Sequence[str], wanted: Wanted, gpu: DeviceInfo 
     """All variants of a plan that are wanted and exist.
 
     Raises:
-        ValueError: a path of a GPU is wanted of a CPU, or "fused" or "triton" of a dtype or a device that has none.
+        ValueError: a path of a GPU is wanted of a CPU, or "fused" or "triton" of a dtype, a device or a plan that has
+            none.
     """
     if gpu is None and wanted.path != "auto":
         raise ValueError(f"path {wanted.path} needs a GPU; leave it out to measure on the CPU")
+    if wanted.path in CHAINED_PATHS:
+        check_chained(plan, wanted.path)
     found: list[Variant] = []
     for dtype in dtypes:
         if gpu is None:
@@ -114,9 +118,16 @@ def variants(plan: Plan, dtypes: Sequence[str], wanted: Wanted, gpu: DeviceInfo 
         if wanted.path == LIBRARY_PATH or (wanted.path == "auto" and "variable" in wanted.operands):
             product_dtype = product_dtype_of(dtype, LIBRARY_PATH, wanted.product_dtype)
             found.append(Variant(dtype, LIBRARY_PATH, "variable", dtype, product_dtype))
-        if wanted.path != LIBRARY_PATH and not reason:
+        if wanted.path != LIBRARY_PATH and not reason and not why_not_chained(plan, _kernel(wanted)):
             found += _chained(plan, dtype, wanted)
     return found
+
+
+def left_out(plan: Plan, dtypes: Sequence[str], wanted: Wanted, gpu: DeviceInfo | None) -> str:
+    """Why the fused variants of a plan are not measured where its size is the reason; else empty."""
+    if gpu is None or wanted.path in (LIBRARY_PATH, VENDOR_PATH) or all(why_not_fused(dtype, gpu) for dtype in dtypes):
+        return ""
+    return why_not_chained(plan, _kernel(wanted))
 
 
 def why_not_fused(dtype: str, gpu: DeviceInfo) -> str:
@@ -141,7 +152,7 @@ def has_planes(plan: Plan) -> bool:
 
 
 def _chained(plan: Plan, dtype: str, wanted: Wanted) -> list[Variant]:
-    path = TRITON_PATH if wanted.path == TRITON_PATH else FUSED_PATH
+    path = _kernel(wanted)
     planes = has_planes(plan)
     # Without planes there is nothing to pack and nothing to convert: all these are one variant.
     operands = wanted.operands if planes else ("variable",)
@@ -152,3 +163,8 @@ def _chained(plan: Plan, dtype: str, wanted: Wanted) -> list[Variant]:
         for layout in wanted.layouts
         for mode in operands
     ]
+
+
+def _kernel(wanted: Wanted) -> str:
+    """The path of the variants with one kernel for all products."""
+    return TRITON_PATH if wanted.path == TRITON_PATH else FUSED_PATH

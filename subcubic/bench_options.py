@@ -42,15 +42,6 @@ class PlaneDtype(StrEnum):
     BF16 = "bf16"
 
 
-class Layout(StrEnum):
-    """How A and B are stored: n row-major, t transposed."""
-
-    NN = "nn"
-    NT = "nt"
-    TN = "tn"
-    TT = "tt"
-
-
 class Distribution(StrEnum):
     """What the random inputs are drawn from, see ``evaluate.operands.DISTRIBUTIONS``."""
 

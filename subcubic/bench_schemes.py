@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from catalog.scheme import Ring, Scheme
 from catalog.store import Catalog
 from codegen.plan import Plan
+from subcubic.errors import UsageError
 from subcubic.members import cheapest_member
 from subcubic.output import note
 from subcubic.reference import Resolved, resolve
+
+if TYPE_CHECKING:
+    from evaluate.device import DeviceInfo
+    from evaluate.variants import Wanted
 
 
 class Schemes:
@@ -79,3 +85,59 @@ class Schemes:
             self.store.record_many((row["id"], {**head, "row": row}) for row in rows)
         except OSError as error:
             note(f"subcubic: the results are not in the catalog: {error}")
+
+
+def planned(
+    known: Schemes, schemes: Sequence[str], levels: Sequence[int] | None, orbit: str
+) -> list[tuple[Plan, dict[str, Any]]]:
+    """A plan for each scheme and level, with its keys; by default one and two levels, the second where it can be.
+
+    Args:
+        known: where the schemes are found.
+        schemes: references.
+        levels: of recursion; None for the default.
+        orbit: as of ``Schemes.plan``.
+
+    Raises:
+        As ``Schemes.plan``.
+    """
+    for reference in schemes:
+        known.resolved(reference)
+    plans = []
+    for reference in schemes:
+        for level in levels or [1, 2]:
+            try:
+                plans.append(known.plan(reference, level, orbit))
+            except ValueError as error:
+                if levels or level == 1:
+                    raise
+                note(f"two levels left out: {error}")
+    return plans
+
+
+def measurable(
+    plans: Sequence[tuple[Plan, dict[str, Any]]], dtypes: Sequence[str], wanted: Wanted, gpu: DeviceInfo | None
+) -> list[tuple[Plan, dict[str, Any]]]:
+    """The plans with something to measure; what is too large for a fused kernel or slow to compile is said on stderr.
+
+    Raises:
+        UsageError: that leaves nothing.
+    """
+    from codegen.limits import SLOW_PRODUCTS
+    from evaluate.variants import left_out, variants
+
+    slow = SLOW_PRODUCTS["triton" if wanted.path == "triton" else "fused"]
+    found, reasons = [], []
+    for plan, facts in plans:
+        reason = left_out(plan, dtypes, wanted, gpu)
+        if reason:
+            reasons.append(reason)
+        elif gpu and wanted.path != "cublas" and plan.rank > slow:
+            note(f"{plan.rank} products: compiling this kernel will take a minute or more")
+        if not reason or (wanted.path == "auto" and variants(plan, dtypes, wanted, gpu)):
+            found.append((plan, facts))
+    if reasons and not found:
+        raise UsageError(reasons[0])
+    for reason in reasons:
+        note(f"left out: {reason}")
+    return found

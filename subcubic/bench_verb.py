@@ -11,7 +11,6 @@ import typer
 from subcubic.bench_options import (
     Distribution,
     KernelPath,
-    Layout,
     Operands,
     PlaneDtype,
     Regime,
@@ -19,15 +18,14 @@ from subcubic.bench_options import (
     parse_shape,
     values,
 )
-from subcubic.bench_schemes import Schemes
+from subcubic.bench_schemes import Schemes, measurable, planned
 from subcubic.bench_sets import set_cases, set_lines, unmeasured
 from subcubic.errors import ExitCode, UsageError, guarded
-from subcubic.options import CatalogPath, Device, Dtype, Json, ProductDtype, at_least, writable_catalog
+from subcubic.options import CatalogPath, Device, Dtype, Json, Layout, ProductDtype, at_least, writable_catalog
 from subcubic.output import note, print_json
 from subcubic.version import ROOT, commit
 
 if TYPE_CHECKING:
-    from codegen.plan import Plan
     from evaluate.cases import Case, Settings, Shape
     from evaluate.device import DeviceInfo
     from evaluate.variants import Wanted
@@ -150,10 +148,9 @@ def bench(
         if table and gpu:
             found = _chosen(known, all_shapes, dtypes, wanted, results or RESULTS, gpu, settings)
         else:
+            plans = measurable(planned(known, schemes or [], levels, turn.value if turn else ""), dtypes, wanted, gpu)
             found = [
-                case
-                for plan, facts in _plans(known, schemes or [], levels, turn)
-                for case in cases(plan, all_shapes, dtypes, wanted, gpu, settings, facts)
+                case for plan, facts in plans for case in cases(plan, all_shapes, dtypes, wanted, gpu, settings, facts)
             ]
     if resume and out is not None:
         found = unmeasured(found, out, gpu.name if gpu else cpu_name())
@@ -186,24 +183,6 @@ def bench(
     if document["interrupted"]:
         return ExitCode.INTERRUPTED
     return ExitCode.ERROR if wrong or not document["rows"] else ExitCode.DONE
-
-
-def _plans(
-    known: Schemes, schemes: Sequence[str], levels: Sequence[int] | None, turn: Operands | None
-) -> list[tuple[Plan, dict[str, Any]]]:
-    """A plan for each scheme and level; by default one and two levels, the second where it is not too large."""
-    for reference in schemes:
-        known.resolved(reference)
-    plans = []
-    for reference in schemes:
-        for level in levels or [1, 2]:
-            try:
-                plans.append(known.plan(reference, level, turn.value if turn else ""))
-            except ValueError as error:
-                if levels or level == 1:
-                    raise
-                note(f"two levels left out: {error}")
-    return plans
 
 
 def _chosen(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 from catalog.canonical import digest
 from catalog.files import write_durably
@@ -17,7 +18,7 @@ def export_fused(
     found: Resolved,
     arch: str,
     levels: int,
-    options: dict[str, str],
+    options: dict[str, Any],
     constant_b: bool,
     output: Path | None,
     json_output: bool,
@@ -34,7 +35,8 @@ def export_fused(
         json_output: one document instead of text.
 
     Raises:
-        UsageError: an architecture, type or layout that there are no fused kernels for.
+        UsageError: an architecture, or an option for it, that there are no fused kernels for.
+        ValueError: a scheme that there is no such kernel for.
     """
     from codegen.emit import fused_emitter
     from codegen.folder import folder
@@ -54,6 +56,10 @@ def export_fused(
     for name in options:
         if name not in taken:
             raise UsageError(f"the fused kernels for {arch} have no --{name.replace('_', '-')}; leave it out")
+    if options.get("overlap") and c_dtype == "fp32":
+        raise UsageError(
+            "nothing overlaps where C is fp32, which is not stored in bulk; leave --overlap or --c-dtype out"
+        )
     if output is not None and output.exists() and not output.is_dir():
         raise UsageError(f"--output {output} is a file; with --arch a folder is written")
     if arch == "sm_90":

@@ -6,7 +6,7 @@ import hashlib
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,19 +15,10 @@ from catalog.files import write_durably
 from catalog.scheme import Ring
 from subcubic.errors import UsageError, guarded
 from subcubic.export_folder import export_fused
-from subcubic.options import CatalogPath, Dtype, Json, ProductDtype, Reference, at_least, existing_catalog
+from subcubic.options import CatalogPath, Dtype, Json, Layout, ProductDtype, Reference, at_least, existing_catalog
 from subcubic.output import note, print_json
 from subcubic.reference import resolve
 from subcubic.version import version
-
-
-class Layout(StrEnum):
-    """Which dimension is contiguous in memory, of A and of B: n rows, t columns."""
-
-    NN = "nn"
-    NT = "nt"
-    TN = "tn"
-    TT = "tt"
 
 
 class Target(StrEnum):
@@ -74,6 +65,9 @@ def export(
     layout: Annotated[
         Layout | None, typer.Option(help="With --arch: contiguous rows (n) or columns (t) of A, then of B.")
     ] = None,
+    overlap: Annotated[
+        bool, typer.Option("--overlap", help="With --arch sm_90a: the launch makes planes while products run.")
+    ] = False,
     constant_b: Annotated[
         bool, typer.Option("--constant-b", help="With --arch: the loaders also make the planes of a constant B once.")
     ] = False,
@@ -111,7 +105,9 @@ def export(
     if build is not None and not re.fullmatch(r"sm_\d{2,3}[af]?", build):
         raise UsageError(f"--build {build} is no architecture; write it as sm_90 or sm_90a")
     fused = {"plane_dtype": plane_dtype, "c_dtype": c_dtype, "layout": layout}
-    chosen = {name: value.value for name, value in fused.items() if value is not None}
+    chosen: dict[str, Any] = {name: value.value for name, value in fused.items() if value is not None}
+    if overlap:
+        chosen["overlap"] = True
     if arch is not None:
         if to is not Target.CUDA:
             raise UsageError("--arch needs --to cuda")

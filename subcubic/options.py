@@ -106,6 +106,15 @@ class Dtype(StrEnum):
     FP64 = "fp64"
 
 
+class Layout(StrEnum):
+    """How A is stored, then B: n as it is, rows contiguous; t transposed, columns contiguous."""
+
+    NN = "nn"
+    NT = "nt"
+    TN = "tn"
+    TT = "tt"
+
+
 class ProductDtype(StrEnum):
     """Type in which the block products are kept before they are added up."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import shutil
 import subprocess
@@ -98,6 +99,16 @@ class Library:
             m, n, k = sizes
             raise KernelError(f"{self.kernel.name} cannot multiply {m} x {k} by {k} x {n}")
         return needed
+
+
+@functools.cache
+def library(kernel: Kernel) -> Library:
+    """The kernel's library from this file's folder, built on first use.
+
+    Raises:
+        As ``Library``.
+    """
+    return Library(kernel, Path(__file__).resolve().parent)
 
 
 class Workspaces:

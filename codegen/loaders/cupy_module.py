@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-from pathlib import Path
 from typing import NamedTuple
 
 import cupy
 
-from codegen.loaders.binding import Kernel, Library, Workspaces, leading, multiplied
+from codegen.loaders.binding import Kernel, Workspaces, leading, library, multiplied
 
 KERNEL = Kernel("SCHEME", "ARCH", "DTYPE", "C_DTYPE", "LAYOUT")
 
@@ -21,12 +19,6 @@ def _fresh(device: int, size: int) -> cupy.ndarray:
 
 
 _spaces = Workspaces(_fresh)
-
-
-@functools.cache
-def library() -> Library:
-    """The kernel's library from this file's folder, built on first use."""
-    return Library(KERNEL, Path(__file__).resolve().parent)
 
 
 # constant-b: begin
@@ -56,10 +48,11 @@ def pack(b: cupy.ndarray) -> Packed:
     k, n = b.shape
     with b.device:
         stream = cupy.cuda.get_current_stream()
-        size = library().bytes_of("planes_b", n, k)
+        ours = library(KERNEL)
+        size = ours.bytes_of("planes_b", n, k)
         planes = cupy.empty(max(size, 1), cupy.uint8)
-        handle = library().handle(b.device.id, stream.is_capturing())
-        library().call("pack_b", handle, stream.ptr, n, k, b.data.ptr, ldb, planes.data.ptr, size)
+        handle = ours.handle(b.device.id, stream.is_capturing())
+        ours.call("pack_b", handle, stream.ptr, n, k, b.data.ptr, ldb, planes.data.ptr, size)
     return Packed(b, planes)
 
 
@@ -95,11 +88,12 @@ def matmul(a: cupy.ndarray, b: cupy.ndarray | Packed, out: cupy.ndarray | None =
             raise ValueError(f"a, b and out must be on one device, not {numbers}")
         stream, device = cupy.cuda.get_current_stream(), a.device.id
         capturing = stream.is_capturing()
-        handle, size = library().handle(device, capturing), library().bytes_of("workspace", m, n, k)
+        ours = library(KERNEL)
+        handle, size = ours.handle(device, capturing), ours.bytes_of("workspace", m, n, k)
         space = _spaces.take(device, stream.ptr, size, capturing)
         addresses = None, None if planes is None else planes.data.ptr, space.data.ptr, size
         matrices = a.data.ptr, lda, b.data.ptr, ldb, 0.0, out.data.ptr, ldc
-        library().call("launch", handle, stream.ptr, m, n, k, 1.0, *matrices, *addresses)
+        ours.call("launch", handle, stream.ptr, m, n, k, 1.0, *matrices, *addresses)
     return out
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
-from codegen.loaders.binding import Kernel, Library, Workspaces, leading, multiplied
+from codegen.loaders.binding import Kernel, Workspaces, leading, library, multiplied
 
 KERNEL = Kernel("SCHEME", "ARCH", "DTYPE", "C_DTYPE", "LAYOUT")
 
@@ -23,12 +21,6 @@ def _fresh(device: int, size: int) -> torch.Tensor:
 
 
 _spaces = Workspaces(_fresh)
-
-
-@functools.cache
-def library() -> Library:
-    """The kernel's library from this file's folder, built on first use."""
-    return Library(KERNEL, Path(__file__).resolve().parent)
 
 
 # constant-b: begin
@@ -58,10 +50,11 @@ def pack(b: torch.Tensor) -> Packed:
     (k, n), device = b.shape, b.get_device()
     with torch.cuda.device(device):
         stream, capturing = torch.cuda.current_stream().cuda_stream, torch.cuda.is_current_stream_capturing()
-        size = library().bytes_of("planes_b", n, k)
+        ours = library(KERNEL)
+        size = ours.bytes_of("planes_b", n, k)
         planes = torch.empty(max(size, 1), dtype=torch.uint8, device=b.device)
-        handle = library().handle(device, capturing)
-        library().call("pack_b", handle, stream, n, k, b.data_ptr(), ldb, planes.data_ptr(), size)
+        handle = ours.handle(device, capturing)
+        ours.call("pack_b", handle, stream, n, k, b.data_ptr(), ldb, planes.data_ptr(), size)
     return Packed(b, planes)
 
 
@@ -96,11 +89,12 @@ def matmul(a: torch.Tensor, b: torch.Tensor | Packed, out: torch.Tensor | None =
     device = a.get_device()
     with torch.cuda.device(device):
         stream, capturing = torch.cuda.current_stream().cuda_stream, torch.cuda.is_current_stream_capturing()
-        handle, size = library().handle(device, capturing), library().bytes_of("workspace", m, n, k)
+        ours = library(KERNEL)
+        handle, size = ours.handle(device, capturing), ours.bytes_of("workspace", m, n, k)
         space = _spaces.take(device, stream, size, capturing)
         addresses = None, None if planes is None else planes.data_ptr(), space.data_ptr(), size
         matrices = a.data_ptr(), lda, b.data_ptr(), ldb, 0.0, out.data_ptr(), ldc
-        library().call("launch", handle, stream, m, n, k, 1.0, *matrices, *addresses)
+        ours.call("launch", handle, stream, m, n, k, 1.0, *matrices, *addresses)
     return out
 
 

@@ -14,7 +14,7 @@ from evaluate.fused import build_fused, fused_arch, open_fused
 from evaluate.gpu import draw_buffers, open_ours
 from evaluate.kernel import Built, KernelError
 from evaluate.operands import widen
-from evaluate.variants import OPERANDS, Variant, Wanted, variants, why_not_fused
+from evaluate.variants import OPERANDS, Variant, Wanted, left_out, variants, why_not_fused
 from tests.evaluate.fused_host import HostModule, library
 
 H200 = DeviceInfo("NVIDIA H200", "sm_90", "580", "13.0", 1 << 20, "0")
@@ -113,8 +113,28 @@ def test_a_fused_kernel_that_cannot_be_says_why():
         variants(plan(winograd()), ["fp32"], Wanted("fused"), H200)
     with pytest.raises(ValueError, match="Tesla T4 is sm_75"):
         variants(plan(winograd()), ["fp16"], Wanted("fused"), T4)
+    with pytest.raises(ValueError, match="729 products, more than the"):
+        variants(plan(classical(Format(3, 3, 3)), 2), ["fp16"], Wanted("fused"), H200)
     assert not why_not_fused("bf16", H200)
     assert (fused_arch("sm_90"), fused_arch("sm_80"), fused_arch("sm_120")) == ("sm_90a", "sm_80", "sm_120")
+
+
+@pytest.mark.parametrize(
+    ("path", "dtype", "gpu", "large"),
+    [
+        ("auto", "bf16", H200, 729),
+        ("fused", "bf16", H200, 729),
+        ("triton", "fp16", H200, 729),
+        ("cuda", "bf16", H200, 0),
+    ]
+    + [("auto", "fp32", H200, 0), ("auto", "bf16", T4, 0), ("auto", "bf16", None, 0)],
+)
+def test_a_plan_is_left_out_where_its_size_is_the_reason(path, dtype, gpu, large):
+    small, two = (plan(classical(Format(3, 3, 3)), levels) for levels in (1, 2))
+    assert not left_out(small, [dtype], Wanted(path), gpu)
+    assert (f"{large} products" in left_out(two, [dtype], Wanted(path), gpu)) == bool(large)
+    if path == "auto" and gpu:
+        assert [variant.path for variant in variants(two, [dtype], Wanted(path), gpu)] == ["cuda"]
 
 
 def test_the_facts_of_a_kernel_are_those_of_its_schedule(monkeypatch, tmp_path):

@@ -121,21 +121,53 @@ def test_a_path_of_a_gpu_without_one_is_exit_code_4(cli, monkeypatch, path):
     assert cli("bench", "winograd", "--path", path, "--device", "cpu").code == 1
 
 
-def test_fused_kernels_are_measured_in_bf16_unless_said_otherwise(cli, monkeypatch):
+@pytest.fixture
+def cases(monkeypatch):
+    """The cases that would be measured on an H200."""
     found = []
 
-    def measure(cases, *_, **__):
-        found.extend(cases)
+    def measure(these, *_, **__):
+        found.extend(these)
         return {"rows": [], "skipped": [], "interrupted": False}
 
     h200 = DeviceInfo("NVIDIA H200", "sm_90", "580", "13.0", 1 << 26, "0")
     monkeypatch.setattr("evaluate.device._probe", lambda: h200)
     monkeypatch.setattr("evaluate.bench.measure", measure)
+    return found
+
+
+def test_fused_kernels_are_measured_in_bf16_unless_said_otherwise(cli, cases):
     done = cli("bench", "winograd", "--path", "fused", "--operands", "planes_given", "--levels", 1)
     assert done.code == 1 and "NVIDIA H200" in done.err  # no rows
-    assert {(case.variant.path, case.variant.dtype, case.variant.operands) for case in found} == {
+    assert {(case.variant.path, case.variant.dtype, case.variant.operands) for case in cases} == {
         ("fused", "bf16", "planes_given")
     }
+
+
+def test_levels_of_too_many_products_are_left_out_of_fused_kernels_with_a_note(cli, cases):
+    done = cli("bench", "classical-3x3x3", "winograd", "--path", "fused")
+    assert {(case.plan.rank, case.plan.levels) for case in cases} == {(27, 1), (7, 1), (49, 2)}
+    assert done.err.count("left out: 2 level(s) of 3x3x3:27 have 729 products, more than the") == 1
+    cases.clear()
+    done = cli("bench", "classical-3x3x3", "--dtype", "bf16")
+    assert {(case.plan.rank, case.variant.path) for case in cases} == {(27, "cuda"), (27, "fused"), (729, "cuda")}
+    assert done.err.count("left out: ") == 1
+    cases.clear()
+    done = cli("bench", "classical-3x3x3", "--dtype", "fp32")
+    assert {case.variant.path for case in cases} == {"cuda"} and "left out" not in done.err
+
+
+def test_nothing_left_to_measure_is_a_usage_error(cli, cases):
+    for path in ("fused", "triton"):
+        done = cli("bench", "classical-3x3x3", "--path", path, "--levels", 2)
+        assert done.code == 2 and "729 products, more than the" in done.err and "use fewer levels" in done.err
+    assert not cases
+
+
+def test_kernels_that_take_long_to_compile_are_announced(cli, cases):
+    done = cli("bench", "winograd", "--path", "fused", "--levels", 3)
+    assert cases and "343 products: compiling this kernel will take a minute or more" in done.err
+    assert "compiling" not in cli("bench", "winograd", "--path", "fused", "--levels", 2).err
 
 
 def test_results_survive_a_catalog_that_cannot_be_written(cli, home):

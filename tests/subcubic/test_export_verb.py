@@ -135,6 +135,11 @@ def test_without_a_name_the_folder_has_the_kernels(cli, home, fused):
         (["--arch", "sm_90a", "--dtype", "bf16", "--plane-dtype", "fp32"], "--plane-dtype fp32 is no type of planes"),
         (["--arch", "sm_90a", "--dtype", "bf16", "--c-dtype", "fp16"], "does not go with --dtype bf16; choose bf16 or"),
         (["--arch", "sm_80", "--dtype", "bf16", "--layout", "nt"], "the fused kernels for sm_80 have no --layout"),
+        (["--arch", "sm_80", "--dtype", "bf16", "--overlap"], "the fused kernels for sm_80 have no --overlap"),
+        (["--arch", "sm_90a", "--dtype", "bf16", "--overlap", "--c-dtype", "fp32"], "nothing overlaps where C is fp32"),
+        (["--arch", "sm_90a", "--dtype", "bf16", "--overlap", "--to", "numpy"], "--arch needs --to cuda"),
+        (["--dtype", "bf16", "--overlap", "--to", "triton"], "--overlap needs a fused kernel: choose its architecture"),
+        (["--dtype", "bf16", "--overlap"], "--overlap needs a fused kernel: choose its architecture"),
         (["--arch", "sm_75", "--dtype", "fp16"], "no fused kernels for sm_75"),
         (["--arch", "hopper", "--dtype", "fp16"], "--arch hopper: architecture 'hopper' is not of the form"),
         (["--dtype", "bf16", "--layout", "nt"], "--layout needs a fused kernel: choose its architecture"),
@@ -161,3 +166,33 @@ def test_real_emitters_fill_a_folder(cli, home, arch):
     source, header = (Path(done.json[name]).read_text() for name in ("path", "header"))
     entry = re.search(r"\w+_launch(?=\()", header)[0]
     assert f"int {entry}(" in source and f"code={arch}" in (home / "Makefile").read_text() and done.json["id"] in source
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_kernel_of_two_phases_says_so(cli, home, overlap):
+    options = ["--dtype", "bf16", "--arch", "sm_90a", *(["--overlap"] if overlap else [])]
+    done = cli("export", "winograd", *options, "--constant-b", "-o", home / "out", "--json")
+    assert done.code == 0, done.err
+    source, header = (Path(done.json[name]) for name in ("path", "header"))
+    page = (home / "out" / "README.md").read_text()
+    assert ("_overlapped_" in source.stem) == ("phases   two" in source.read_text()) == overlap
+    assert (
+        f"kBoundary = {2 if overlap else 0}" in source.read_text()
+        and f"int {source.stem}_launch(" in header.read_text()
+    )
+    assert ("| phases | two" in page, "in one fused kernel that makes the planes, too." in page) == (overlap, overlap)
+    assert ("| phases | one" in page, "in one fused kernel after the planes are made." in page) == (not overlap,) * 2
+    assert f'Kernel("{source.stem}", ' in (home / "out" / "torch_ext.py").read_text()
+
+
+def test_a_scheme_without_products_of_plain_blocks_has_no_second_phase(cli, home):
+    done = cli("export", "strassen", "--dtype", "bf16", "--arch", "sm_90a", "--overlap", "-o", home / "out")
+    assert done.code == 1 and not (home / "out").exists(), done.err
+    assert "0 of 7 products take two plain blocks" in done.err and "leave overlap out" in done.err
+
+
+@pytest.mark.parametrize("options", [["--arch", "sm_90a"], ["--arch", "sm_80"], ["--to", "triton"]])
+def test_more_products_than_a_compiler_bears_are_refused(cli, home, options):
+    done = cli("export", "classical-3x3x3", "--levels", 2, "--dtype", "bf16", *options, "-o", home / "out")
+    assert done.code == 1 and "3x3x3:27 have 729 products, more than the" in done.err and "use fewer levels" in done.err
+    assert not list((home / "out").glob("*"))
