@@ -60,8 +60,8 @@ def emit_hopper(
         version: of the emitting program, for the first lines of the text.
 
     Raises:
-        ValueError: an unknown type or layout, a plan with too many products or blocks or none to overlap with, or narrow
-            pending tiles of two phases or of more than 32 slots.
+        ValueError: an unknown type or layout, a plan with too many products or blocks or none to overlap with, or
+            narrow pending tiles of two phases or of more than 32 slots.
     """
     kinds = types(dtype, plane_dtype, c_dtype, layout, overlap)
     # Bulk copies take 64 rows of a transposed A and 64 columns of a B as it is, and rows of whole 16 bytes.

@@ -47,7 +47,8 @@ def tables(schedule: Schedule) -> str:
         )
         turns.append(f"{{{', '.join(map(str, fields))}}}")
         for p in turn.publications:
-            publications.append(f"{{{p.block}, {p.slot}, {kind_of(p)}, {p.coefficient}.f}}")
+            row, column = divmod(p.block, schedule.plan.format.n)
+            publications.append(f"{{{row}, {column}, {p.slot}, {kind_of(p)}, {p.coefficient}.f}}")
     blocks = [[str(operand.index) for operand in side if not operand.plane] for side in (left, right)]
     counts = [f"kPlainA = {len(blocks[0])}", f"kPlanesA = {len(schedule.planes_a)}"]
     counts += [f"kPlainB = {len(blocks[1])}", f"kPlanesB = {len(schedule.planes_b)}"]
@@ -60,7 +61,7 @@ def tables(schedule: Schedule) -> str:
             "// kPark: the first of several writes to a block; kAdd; kFinish: the last one; kWhole: the only one;",
             "// kResume: what the slot holds is added to the accumulator.",
             "enum Kind { kPark, kAdd, kFinish, kWhole, kResume };",
-            "struct Publication { short block, slot, kind; float coefficient; };",
+            "struct Publication { short row, column, slot, kind; float coefficient; };  // of blocks of C",
             f"[[maybe_unused]] constexpr int {', '.join(counts)};",
             _array("[[maybe_unused]] constexpr int", "kBlocksOfA", blocks[0], "kPlainA"),
             _array("[[maybe_unused]] constexpr int", "kBlocksOfB", blocks[1], "kPlainB"),

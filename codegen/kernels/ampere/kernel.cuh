@@ -85,7 +85,7 @@ __device__ __forceinline__ void publish(const Accumulators& sums, const Publicat
   float4* pending = work.scratch + (static_cast<int64_t>(blockIdx.x) * kSlots + publication.slot) * fragments * kThreads +
                     threadIdx.x;
   const int row = tile.row + warp_row() + threadIdx.x % 32 / 4, column = tile.column + warp_column() + threadIdx.x % 4 * 2;
-  const int64_t first_row = publication.block / kBlocksN * work.m, first_column = publication.block % kBlocksN * work.n;
+  const int64_t first_row = publication.row * work.m, first_column = publication.column * work.n;
   // What exists of the block from the thread's first element on.
   const int rows = static_cast<int>(min(work.m, work.M - first_row)) - row;
   const int columns = static_cast<int>(min(work.n, work.N - first_column)) - column;

@@ -24,9 +24,8 @@ struct Tile {
   static constexpr int buffers = TILE_N == 192 ? 1 : 2;
   // A partial sum comes in parts, each as large as the buffers, every other step.
   static constexpr int part = buffers * kBoxBytes / kRowOfThreads, parts = window / 4 / part + staged;
-  // Steps in which everything leaves and comes; with at least a ring of them no warpgroup is a product ahead.
-  static constexpr int publishing = (kPartialSums ? 4 + pieces + 2 * parts : 2 + pieces) + buffers - 1;
-  static constexpr int least = publishing > stages ? publishing : stages;
+  // Steps in which everything leaves and comes.
+  static constexpr int least = (kPartialSums ? 4 + pieces + 2 * parts : 2 + pieces) + buffers - 1;
   static_assert(!staged || stages == 4, "the stage that is lent is used in the last step but three, and comes next");
   static constexpr int bytes_a = kTileM * depth * 2, bytes_b = TILE_N * depth * 2, stage_bytes = bytes_a + bytes_b;
   static constexpr int barriers = stages * stage_bytes + kGroups * buffers * kBoxBytes;  // after stages and buffers

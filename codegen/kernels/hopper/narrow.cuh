@@ -5,7 +5,7 @@
 
 namespace {
 
-__device__ __forceinline__ float power(int exponent) { return __uint_as_float(static_cast<u32>(exponent + 127) << 23); }
+[[maybe_unused]] __device__ __forceinline__ float power(int exponent) { return __uint_as_float(static_cast<u32>(exponent + 127) << 23); }
 
 // An exponent of two above all magnitudes of a warp, times that of a factor. What is not finite stays so at any scale.
 template <int N>
@@ -27,23 +27,24 @@ __device__ __forceinline__ int bound_of(const float (&sums)[N], float factor) {
   return static_cast<int>(bits >> 23) + static_cast<int>(__float_as_uint(fabsf(factor)) >> 23) - 2 * 127 + 2;
 }
 
-__device__ __forceinline__ float narrowed(float low, float high) {
+[[maybe_unused]] __device__ __forceinline__ float narrowed(float low, float high) {
   u32 both;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
   return __uint_as_float(both);
 }
 
-__device__ __forceinline__ void widened(float both, float& low, float& high) {
+[[maybe_unused]] __device__ __forceinline__ void widened(float both, float& low, float& high) {
   asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\ncvt.f32.f16 %0, l;\ncvt.f32.f16 %1, h;\n}"
       : "=f"(low), "=f"(high) : "r"(__float_as_uint(both)));
 }
 
+// Sums are stored below 2^kTop. Within the others every power of two that is needed is a normal number.
+[[maybe_unused]] constexpr int kTop = 15, kLeastBound = -100, kMostBound = 140;
+
 // The scale of each slot: lane i of a warp keeps the bound of what it has put into slot i.
+template <bool USED>
 struct Bounds {
   int own = 0;
-
-  // Sums are stored below 2^kTop. Within the others every power of two that is needed is a normal number.
-  static constexpr int kTop = 15, kLeast = -100, kMost = 140;
 
   __device__ __forceinline__ int of(int slot) const { return __shfl_sync(~0u, own, slot); }
   __device__ __forceinline__ void set(int slot, int bound) {

@@ -47,8 +47,8 @@ struct Pace {
   }
 };
 
-// A place in the ring of stages: the stage in the lowest bits, from the eighth bit on a parity for each stage, all in one
-// register, of which a consumer has none to spare.
+// A place in the ring of stages: the stage in the lowest bits, from the eighth bit on a parity for each stage, and whether
+// a stage is lent, all in one register, of which a consumer has none to spare.
 template <class T>
 struct Ring {
   u32 shared;
@@ -63,7 +63,13 @@ struct Ring {
     place ^= 256 << stage();
     skip();
   }
-  // Past a stage that is lent.
+  static constexpr int kLent = 1 << 16;
+
+  // Past a stage that is lent, which is soon behind this one.
+  __device__ __forceinline__ void lend() {
+    skip();
+    place |= kLent;
+  }
   __device__ __forceinline__ void skip() { place = stage() + 1 == T::stages ? place + 1 - T::stages : place + 1; }
   // The stage that many places before or after this one.
   __device__ __forceinline__ int before(int back) const {
@@ -159,11 +165,10 @@ struct Consumer {
   float sums[T::sums];
   u64 base_a, base_b;  // descriptors in stage 0
   int group;
-  bool borrowed;  // the stage before the place in the ring is not handed back yet
 
   __device__ __forceinline__ Consumer(const Maps& maps, const Problem& p, u32 shared, int place, u32 phases, int group,
                                       int thread)
-      : ring(shared, place), publisher(&maps.c, p, shared, phases, group, thread), group(group), borrowed(false) {
+      : ring(shared, place), publisher(&maps.c, p, shared, phases, group, thread), group(group) {
     const u32 a = shared + group * (T::bytes_a / kGroups), b = shared + T::bytes_a;
     base_a = kTransposedA ? by_columns(a, 0) : by_rows(a);
     base_b = kTransposedB ? by_rows(b) : by_columns(b, T::depth / 2 * 128);
@@ -171,8 +176,9 @@ struct Consumer {
     for (int i = 0; i < T::sums; ++i) sums[i] = 0.f;
   }
 
-  __device__ __forceinline__ bool lends_after(int count, int job) const {
-    return lends<T>(count, shares<DIRECT>(publisher.problem, job));
+  // `publication`: any one, or -1 where there is none.
+  __device__ __forceinline__ bool lends_after(int publication, int job) const {
+    return lends<T>(publication + 1, shares<DIRECT>(publisher.problem, job));
   }
 
   __device__ __forceinline__ void release(int stage) {
@@ -194,48 +200,43 @@ struct Consumer {
     wgmma_commit();
   }
 
-  // All steps of one product, so many. `clear`: it does not add to what the accumulators hold. `count`: of the publications after
-  // it, of which `first` is the first one.
+  // All steps of a product.
   template <class Element>
-  __device__ __forceinline__ void multiply(bool clear, int first, int count, int job, int steps) {
-    bool expected = count == 0, begins = true;
+  __device__ __forceinline__ void multiply(const Turn& turn, int job, int steps) {
+    const int next = turn.count ? turn.first : -1;
+    bool expected = next < 0;  // in two phases; in one it follows from what the publisher has turned to
     // The same in a whole warp, which the compiler only believes after a shuffle; then descriptors need no vector
     // registers.
     ring.place = __shfl_sync(~0u, ring.place, 0);
-    // The second warpgroup stays a step behind the first one, so that one of them multiplies while the other publishes.
-    if (group == 1) hear(kBegun, 0);
     barrier_wait(ring.full(), ring.parity());
-    step<Element>(ring.stage(), !clear);
+    step<Element>(ring.stage(), !turn.clear);
     ring.advance();
 #pragma unroll 1
     for (int left = steps - 1; left > 0; --left) {
       barrier_wait(ring.full(), ring.parity());
       step<Element>(ring.stage(), true);
-      if (begins) {
-        begins = false;
-        if (group == 0) tell(kBegun, 0);
-        if (T::staged && borrowed) hand_back(ring.before(2));
-      }
-      if (kPartialSums && publisher.leaving == 0 && !expected) {
-        publisher.expect(first, job);
+      if (T::staged && ring.place & Ring<T>::kLent) hand_back(ring.before(2));
+      const bool turned = kBoundary > 0 ? expected : next < 0 || publisher.expects(next, job);
+      if (kPartialSums && !publisher.leaving() && !turned) {
+        publisher.expect(next, job);
         expected = true;
       } else {
         publisher.meanwhile(left);
       }
-      if (left == 1 && lends_after(count, job)) {
-        hear(kRead, 1 - group);
+      if (left == 1 && lends_after(next, job)) {
+        wait_for_reader(1 - group);
         if (publisher.adds()) publisher.receive_fourth(spare(ring.next()));
       }
       wgmma_wait<1>();
-      if (left == 3 && lends_after(count, job))
-        tell(kRead, group);
+      if (left == 3 && lends_after(next, job))
+        tell_read(group);
       else
         release(ring.before(1));
       ring.advance();
     }
     wgmma_wait<0>();
     release(ring.before(1));
-    if (!kPartialSums && count) publisher.expect(first, job);
+    if (!kPartialSums && next >= 0) publisher.expect(next, job);
     // From here on the accumulators are ordinary registers, which the compiler cannot know.
 #pragma unroll
     for (int i = 0; i < T::sums; ++i) asm volatile("" : "+f"(sums[i])::"memory");
@@ -247,36 +248,33 @@ struct Consumer {
   }
 
   // After a product: the last publication leaves during the next product.
-  __device__ __forceinline__ void publish(int first, int count, int job) {
+  __device__ __forceinline__ void publish(const Turn& turn, int job) {
 #pragma unroll 1
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < turn.count; ++i) {
       if (i > 0) {
         publisher.settle();
-        publisher.expect(first + i, job);
+        publisher.expect(turn.first + i, job);
         while (publisher.coming()) publisher.receive();
         if (T::staged && publisher.adds()) publisher.receive_fourth(spare(ring.stage()));
       }
       publisher.publish(sums, spare(ring.stage()));
     }
-    if (lends_after(count, job)) {
-      ring.skip();
-      borrowed = true;
-    }
+    if (lends_after(turn.count - 1, job)) ring.lend();
   }
 
   // Everything leaves.
   __device__ __forceinline__ void finish() {
     publisher.settle();
-    if (T::staged && borrowed) hand_back(ring.before(1));
+    if (T::staged && ring.place & Ring<T>::kLent) hand_back(ring.before(1));
   }
 
-  // What lay in the stage has been read by this warpgroup and by its stores.
+  // What lay in the stage has been read by this warpgroup, by ordinary loads too, and by its stores.
   __device__ __forceinline__ void hand_back(int stage) {
     if (publisher.thread == 0) stores_read<0>();
     fence_shared();
     group_sync(group);
     release(stage);
-    borrowed = false;
+    ring.place &= ~Ring<T>::kLent;
   }
 };
 
@@ -300,19 +298,20 @@ __device__ __forceinline__ void consume(const Maps& maps, const Problem& p, u32 
 #pragma unroll 1
     for (int job = 0;; ++job) {
       consumer.publisher.begin(job);
-      const int steps = shared_read(consumer.publisher.note(job) + 12);
+      const int steps = consumer.publisher.steps(job);
       if (steps == 0) break;
 #pragma unroll 1
       for (int r = first_turn(phase); r < end_of_turns(phase); ++r) {
-        const Turn turn = kTurns[r];
+        const Turn& turn = kTurns[r];
         if (kConverted && !turn.plain)
-          consumer.template multiply<Plane>(turn.clear, turn.first, turn.count, job, steps);
+          consumer.template multiply<Plane>(turn, job, steps);
         else
-          consumer.template multiply<Input>(turn.clear, turn.first, turn.count, job, steps);
-        consumer.publish(turn.first, turn.count, job);
+          consumer.template multiply<Input>(turn, job, steps);
+        consumer.publish(turn, job);
       }
     }
     consumer.finish();
+    if (kBoundary > 0) group_sync(group);  // all have read the last note
     place = consumer.ring.place;
     phases = consumer.publisher.phases;
   };
@@ -330,6 +329,9 @@ __device__ __forceinline__ void consume(const Maps& maps, const Problem& p, u32 
     }
   }
 }
+
+static_assert(sizeof(Maps) + sizeof(Problem) <= 4096, "they are passed by value");
+static_assert(4 * (kShared + 4 * kMaxClusters) <= 4096, "counters of shared tiles have their place in the header");
 
 template <int TILE_N, bool DIRECT>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)

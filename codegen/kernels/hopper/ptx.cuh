@@ -111,13 +111,11 @@ __device__ __forceinline__ bool group_any(int group, bool mine) {
 
 __device__ __forceinline__ void consumers_sync() { asm volatile("bar.sync 3, 256;" ::: "memory"); }
 
-// One warpgroup goes on, the other one waits for it. Between two of the same message there must be an answer.
-enum Message { kRead = 4, kBegun = 6 };  // each takes a barrier for either direction
-__device__ __forceinline__ void tell(int message, int from) {
-  asm volatile("bar.arrive %0, 256;" ::"r"(message + from) : "memory");
-}
-__device__ __forceinline__ void hear(int message, int from) {
-  asm volatile("bar.sync %0, 256;" ::"r"(message + from) : "memory");
+// A warpgroup has read what the other one waits for; a barrier for either direction.
+constexpr int kRead = 4;
+__device__ __forceinline__ void tell_read(int group) { asm volatile("bar.arrive %0, 256;" ::"r"(kRead + group) : "memory"); }
+__device__ __forceinline__ void wait_for_reader(int group) {
+  asm volatile("bar.sync %0, 256;" ::"r"(kRead + group) : "memory");
 }
 
 // ---- bulk copies

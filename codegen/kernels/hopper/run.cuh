@@ -22,6 +22,9 @@ constexpr int kMaxCtas = 2 * kMaxClusters;
 
 constexpr size_t kSlotBytes = size_t(kTileM) * 256 * 4;
 constexpr int kMostShares = 8;  // of one tile
+// Of one launch: two for each cluster, but no more than take 256 MB.
+constexpr int kMuch = (1 << 28) / (2 * static_cast<int>(kSlotBytes) * kBlocksM * kBlocksN);
+constexpr int kAllShares = kMuch < kMaxCtas ? kMuch : kMaxCtas;
 
 int64_t tiles_of(int64_t m, int64_t n, int columns) { return up(m, 2 * kTileM) / (2 * kTileM) * (up(n, columns) / columns); }
 
@@ -36,9 +39,9 @@ size_t slot_bytes(int64_t m, int64_t n, int64_t k) {
   return kSlotBytes * ((kSlots - kCarried) * (blocks < kMaxCtas ? blocks : kMaxCtas) + kCarried * (tiles + kMaxCtas));
 }
 
-// After the slots the shares of tiles that several clusters work on, at most two for each cluster.
+// After the slots the shares of tiles that several clusters work on.
 size_t scratch_bytes(int64_t m, int64_t n, int64_t k) {
-  const int64_t most = kMostShares * tiles_of(m, n, 192), shares = most < kMaxCtas ? most : kMaxCtas;
+  const int64_t most = kMostShares * tiles_of(m, n, 192), shares = most < kAllShares ? most : kAllShares;
   return slot_bytes(m, n, k) + (may_share(k) ? kSlotBytes * 2 * (kBlocksM * kBlocksN) * shares : 0);
 }
 
@@ -152,6 +155,7 @@ Deal deal(int64_t tiles, int clusters, int k) {
   for (int first = 1; first <= rest; ++first)
     for (int a = 2; a <= most(first); ++a)
       for (int b = first < rest ? 2 : 1; b <= (first < rest ? most(rest - first) : 1); ++b) {
+        if (first * a + (rest - first) * b > kAllShares) continue;
         const double total = rounds + time(a) + (first < rest ? time(b) : 0);
         if (total < best.time - 0.05) best = {rounds, {first, rest - first}, {a, b}, total};
       }

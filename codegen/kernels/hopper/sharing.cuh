@@ -27,6 +27,7 @@ __device__ __forceinline__ void combine(const Problem& p, int tile, int group, i
     u32* counter = p.header + kShared + 2 * (2 * shared + cluster_rank()) + group;
     __threadfence();
     last = atomicAdd(counter, 1) == static_cast<u32>(count - 1);
+    __threadfence();
     if (last) *counter = 0;
   }
   if (!group_any(group, last)) return;

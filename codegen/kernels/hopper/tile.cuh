@@ -2,8 +2,8 @@
 //
 // The tensor cores wait while accumulators are published, since the next product goes on with them. So right after a
 // product they are only copied: into spare registers (the window) and, what does not fit there, into shared memory. The
-// copy leaves for memory one piece after each step of the next product, while the tensor cores work, and the partial
-// sum of a block that is about to be finished comes in during the last steps.
+// copy leaves for memory one piece after each step of the next product, while the tensor cores work, and a partial sum
+// that is going to be added comes in during the last steps.
 #include "narrow.cuh"
 
 namespace {
@@ -19,17 +19,15 @@ struct Publisher {
   u32 shared;
   int group, thread;
   float window[T::window];
-  Bounds bounds;  // of narrow pending tiles
+  Bounds<T::narrow> bounds;
   int job;      // that the publication is of
   int now;      // number of the publication
-  int leaving;  // calls of send() that are still to come
-  int came;     // calls of receive() that were; kAll when nothing has to come
+  int calls;    // that are still to come: of send(), or if negative of receive()
   u32 phases;   // of the two barriers of what comes
 
   __device__ __forceinline__ Publisher(const TensorMap* map, const Problem& problem, u32 shared, u32 phases, int group,
                                        int thread)
-      : map(map), problem(problem), shared(shared), group(group), thread(thread), job(0), now(0), leaving(0),
-        came(kAll), phases(phases) {
+      : map(map), problem(problem), shared(shared), group(group), thread(thread), job(0), now(0), calls(0), phases(phases) {
 #pragma unroll
     for (int i = 0; i < T::window; ++i) window[i] = 0.f;
   }
@@ -40,7 +38,8 @@ struct Publisher {
   __device__ __forceinline__ bool pending() const { return kPartialSums && (kind() == kPark || kind() == kAdd); }
   __device__ __forceinline__ bool shared_tile() const { return shares<DIRECT>(problem, job); }
   __device__ __forceinline__ bool partial() const { return pending() || shared_tile(); }
-  __device__ __forceinline__ bool coming() const { return kPartialSums && came < kAll; }
+  __device__ __forceinline__ bool leaving() const { return calls > 0; }
+  __device__ __forceinline__ bool coming() const { return kPartialSums && calls < 0; }
   // This group's buffers in shared memory, the barrier of what comes (0) or of the fourth box (1), this group's part
   // of the pending tile.
   __device__ __forceinline__ u32 staging() const {
@@ -61,6 +60,7 @@ struct Publisher {
   }
   // Where the thread that stores has noted of a job: row and column of this group's corner, number of the share, steps.
   __device__ __forceinline__ u32 note(int job) const { return shared + T::notes + 16 * (2 * group + job % 2); }
+  __device__ __forceinline__ int steps(int job) const { return shared_read(note(job) + 12); }
   __device__ __forceinline__ void begin(int job) const {
     if (thread == 0) {
       const Job found = job_of<TILE_N, DIRECT>(problem, job);
@@ -73,7 +73,8 @@ struct Publisher {
 
   // This group's part of a block of C as a share has it.
   __device__ __forceinline__ char* share_of(int share) const {
-    const i64 place = static_cast<i64>(share) * (kBlocksM * kBlocksN) + kPublications[now].block;
+    const int block = kPublications[now].row * kBlocksN + kPublications[now].column;
+    const i64 place = static_cast<i64>(share) * (kBlocksM * kBlocksN) + block;
     return static_cast<char*>(problem.sums) + (2 * place + cluster_rank()) * T::slot_bytes + group * T::group_bytes;
   }
 
@@ -86,16 +87,16 @@ struct Publisher {
     if (partial())
       unrolled<0, T::pieces + kCalls>([&](auto P) {
         constexpr int p = decltype(P)::value;
-        if (leaving == T::pieces + kCalls - p) move<p, T::pieces>([&] { write_rows(buffer(p), &window[16 * p]); },
+        if (calls == T::pieces + kCalls - p) move<p, T::pieces>([&] { write_rows(buffer(p), &window[16 * p]); },
                                                                   [&](int piece) { store_rows(piece); });
       });
     else
       unrolled<0, T::boxes + kCalls>([&](auto P) {
         constexpr int p = decltype(P)::value;
-        if (leaving == T::boxes + kCalls - p) move<p, T::boxes>([&] { write_box(buffer(p), &window[16 * p]); },
+        if (calls == T::boxes + kCalls - p) move<p, T::boxes>([&] { write_box(buffer(p), &window[16 * p]); },
                                                                 [&](int piece) { store_box(piece); });
       });
-    --leaving;
+    --calls;
   }
 
   __device__ __forceinline__ u32 buffer(int piece) const { return staging() + piece % T::buffers * kBoxBytes; }
@@ -145,24 +146,26 @@ struct Publisher {
   }
   __device__ __forceinline__ void store_box(int box) const {
     const int row = shared_read(note(job)), column = shared_read(note(job) + 4) + 64 * box;
-    store_4d(map, buffer(box), column, row, kPublications[now].block % kBlocksN,
-             kPublications[now].block / kBlocksN);
+    store_4d(map, buffer(box), column, row, kPublications[now].column, kPublications[now].row);
     stores_commit();
   }
 
   // ---- a partial sum comes
 
+  __device__ __forceinline__ bool expects(int publication, int of_job) const { return now == publication && job == of_job; }
+
   // Turns to the next publication, whose predecessor must have left.
   __device__ __forceinline__ void expect(int next, int of_job) {
     now = next;
     job = of_job;
-    came = adds() ? 0 : kAll;
+    calls = adds() ? -kAll : 0;
   }
 
   // Takes the part that has come out of the buffers into the window and sends for the next one. What the buffers of 256
   // columns get last stays there. Ordinary loads would not do: the compiler waits for them before any loop, also one
   // that polls a barrier.
   __device__ __forceinline__ void receive() {
+    const int came = kAll + calls;  // calls that were
     if (came > 0) {
       wait_for(0);
       unrolled<1, kAll>([&](auto P) {
@@ -186,7 +189,7 @@ struct Publisher {
       barrier_expect(arrived(0), T::buffers * kBoxBytes);
       load_bytes(staging(), slot() + came * T::part * kRowOfThreads, T::buffers * kBoxBytes, arrived(0));
     }
-    ++came;
+    ++calls;
   }
 
   __device__ __forceinline__ void wait_for(int which) {
@@ -204,7 +207,7 @@ struct Publisher {
 
   // One piece of what leaves or comes, while a product has so many steps to go.
   __device__ __forceinline__ void meanwhile(int steps) {
-    if (leaving > 0)
+    if (leaving())
       send();
     else if (coming() && steps % 2 == 1)
       receive();
@@ -212,7 +215,7 @@ struct Publisher {
 
   __device__ __forceinline__ void settle() {
 #pragma unroll 1
-    while (leaving > 0) send();
+    while (leaving()) send();
   }
 
   // ---- publishing
@@ -223,7 +226,7 @@ struct Publisher {
     if (resumes()) {
       resume(sums, c, spare);
     } else if (partial()) {
-      leaving = T::pieces + kCalls;
+      calls = T::pieces + kCalls;
       if (adds())
         park<true>(sums, c, spare);
       else
@@ -231,7 +234,7 @@ struct Publisher {
     } else if (DIRECT) {
       write_direct(sums, c);
     } else {
-      leaving = T::boxes + kCalls;
+      calls = T::boxes + kCalls;
       if (adds())
         pack<true>(sums, c, spare);
       else
@@ -254,7 +257,6 @@ struct Publisher {
   // To the pending tile, with what had been there before.
   template <bool ADD>
   __device__ __forceinline__ void park(const float (&sums)[T::sums], float c, u32 spare) {
-    if constexpr (T::narrow) return park_narrow<ADD>(sums, c);
     if constexpr (T::staged) {
       if constexpr (ADD) {
         wait_for(0);
@@ -271,8 +273,12 @@ struct Publisher {
         to_slot(16, staging(), 2 * kBoxBytes);
       }
     }
+    if constexpr (T::narrow) {
+      park_narrow<ADD>(sums, c);
+    } else {
 #pragma unroll
-    for (int i = 0; i < T::window; ++i) window[i] = c * sums[i] + (ADD ? window[i] : 0.f);
+      for (int i = 0; i < T::window; ++i) window[i] = c * sums[i] + (ADD ? window[i] : 0.f);
+    }
   }
 
   template <bool ADD>
@@ -281,9 +287,9 @@ struct Publisher {
     const int slot = kPublications[now].slot, before = bounds.of(slot);
     int bound = bound_of(sums, c);
     if (ADD) bound = max(bound, before) + 1;
-    bound = min(max(bound, Bounds::kLeast), Bounds::kMost);
+    bound = min(max(bound, kLeastBound), kMostBound);
     bounds.set(slot, bound);
-    const float factor = c * power(Bounds::kTop - bound), old = ADD ? power(max(before - bound, -126)) : 0.f;
+    const float factor = c * power(kTop - bound), old = ADD ? power(max(before - bound, -126)) : 0.f;
 #pragma unroll
     for (int i = 0; i < T::sums / 2; ++i) {
       float low = 0.f, high = 0.f;
@@ -307,6 +313,7 @@ struct Publisher {
         for (int j = 0; j < 4; ++j) sums[a + j] += c * v[j];
       });
     }
+    fence_shared();  // nothing leaves after it, and what comes next may come at once
   }
 
   // Two sums in a register of the window, after adding what has come.
@@ -314,27 +321,28 @@ struct Publisher {
   __device__ __forceinline__ void pack(const float (&sums)[T::sums], float c, u32 spare) {
     const auto value = [&](float sum, float came) { return ADD ? problem.scale * (c * sum + came) : c * sum; };
     if constexpr (T::narrow && ADD) {
-      const float unit = power(bounds.of(kPublications[now].slot) - Bounds::kTop);
+      const float unit = power(bounds.of(kPublications[now].slot) - kTop);
 #pragma unroll
       for (int i = 0; i < T::sums / 2; ++i) {
         float low, high;
         widened(window[i], low, high);
         window[i] = packed<Output>(value(sums[2 * i], unit * low), value(sums[2 * i + 1], unit * high));
       }
-      return;
-    }
+    } else {
 #pragma unroll
-    for (int i = 0; i < T::window / 2; ++i)
-      window[i] = packed<Output>(value(sums[2 * i], ADD ? window[2 * i] : 0.f), value(sums[2 * i + 1], ADD ? window[2 * i + 1] : 0.f));
-    if (ADD && T::staged) wait_for(0);
-    unrolled<0, (T::sums - T::window) / 4>([&](auto I) {
-      constexpr int i = decltype(I)::value, a = T::window + 4 * i;
-      if constexpr (ADD && i == 8) wait_for(1);
-      float v[4] = {0.f, 0.f, 0.f, 0.f};
-      if constexpr (ADD) shared_load<i % 8 * kRowOfThreads>((i < 8 ? staging() : spare) + thread * 16, v);
-      window[a / 2] = packed<Output>(value(sums[a], v[0]), value(sums[a + 1], v[1]));
-      window[a / 2 + 1] = packed<Output>(value(sums[a + 2], v[2]), value(sums[a + 3], v[3]));
-    });
+      for (int i = 0; i < T::window / 2; ++i)
+        window[i] = packed<Output>(value(sums[2 * i], ADD ? window[2 * i] : 0.f),
+                                   value(sums[2 * i + 1], ADD ? window[2 * i + 1] : 0.f));
+      if (ADD && T::staged) wait_for(0);
+      unrolled<0, (T::sums - T::window) / 4>([&](auto I) {
+        constexpr int i = decltype(I)::value, a = T::window + 4 * i;
+        if constexpr (ADD && i == 8) wait_for(1);
+        float v[4] = {0.f, 0.f, 0.f, 0.f};
+        if constexpr (ADD) shared_load<i % 8 * kRowOfThreads>((i < 8 ? staging() : spare) + thread * 16, v);
+        window[a / 2] = packed<Output>(value(sums[a], v[0]), value(sums[a + 1], v[1]));
+        window[a / 2 + 1] = packed<Output>(value(sums[a + 2], v[2]), value(sums[a + 3], v[3]));
+      });
+    }
   }
 
   // The ways that bulk stores cannot go: any leading dimension and edge, beta, FP32 results.
@@ -350,8 +358,8 @@ struct Publisher {
   }
 
   __device__ __forceinline__ void write_element(int row, int column, float value) {
-    const i64 i = static_cast<i64>(kPublications[now].block / kBlocksN) * problem.M + row;
-    const i64 j = static_cast<i64>(kPublications[now].block % kBlocksN) * problem.N + column;
+    const i64 i = static_cast<i64>(kPublications[now].row) * problem.M + row;
+    const i64 j = static_cast<i64>(kPublications[now].column) * problem.N + column;
     if (row >= problem.M || column >= problem.N || i >= problem.rows || j >= problem.columns) return;
     Output* to = static_cast<Output*>(problem.C) + i * problem.ldc + j;
     if (problem.beta != 0.f) value += problem.beta * static_cast<float>(*to);
