@@ -102,14 +102,14 @@ def test_emitted_tables_multiply_exactly(name):
         for row in re.findall(r"{([^{}]*)}", re.search(r"kTurns\[\w+\] = {(.*?)};", text, flags=re.S)[1])
     ]
     publications = re.findall(
-        r"{(\d+), -?\d+, \d, (-?\d+)\.f}", re.search(r"kPublications\[\w+\] = {(.*?)};", text, flags=re.S)[1]
+        r"{(\d+), (\d+), -?\d+, \d, (-?\d+)\.f}", re.search(r"kPublications\[\w+\] = {(.*?)};", text, flags=re.S)[1]
     )
     result = np.zeros((m * n, m * k, k * n), dtype=int)
     state = np.zeros((m * k, k * n), dtype=int)
     for a, b, clear, _, first, count in turns:
         state = state * (1 - clear) + np.outer(operands[0][a], operands[1][b])
-        for block, coefficient in publications[first : first + count]:
-            result[int(block)] += int(coefficient) * state
+        for row, column, coefficient in publications[first : first + count]:
+            result[int(row) * n + int(column)] += int(coefficient) * state
     expected = np.zeros((m, n, m, k, k, n), dtype=int)
     for i, j, p in np.ndindex(m, n, k):
         expected[i, j, i, p, p, j] = found.plan.divisor

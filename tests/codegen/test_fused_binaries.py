@@ -19,8 +19,8 @@ from tests.codegen.schemes import plans
 
 # At most so many bytes may a chained kernel spill, nearly all of it outside the loop over k.
 SPILLS = 64
-# Bytes of local memory in the loop over k: those that every turn meets, and all. Two levels load one word in every turn;
-# the rest is on the path of a piece that leaves.
+# Bytes of local memory in the loop over k: those that every turn meets, and all. Two levels load one word in every
+# turn; the rest is on the path of a piece that leaves.
 ONE_LEVEL, TWO_LEVELS, NARROW = (0, 8), (8, 16), (0, 0)
 # Processor seconds of one architecture to a cubin; 2 are the aim, and busy machines take twice as long as idle ones.
 # Making planes meanwhile is as much code again.

@@ -5,7 +5,9 @@
 
 namespace {
 
-[[maybe_unused]] __device__ __forceinline__ float power(int exponent) { return __uint_as_float(static_cast<u32>(exponent + 127) << 23); }
+[[maybe_unused]] __device__ __forceinline__ float power(int exponent) {
+  return __uint_as_float(static_cast<u32>(exponent + 127) << 23);
+}
 
 // An exponent of two above all magnitudes of a warp, times that of a factor. What is not finite stays so at any scale.
 template <int N>

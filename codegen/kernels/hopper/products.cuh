@@ -216,8 +216,8 @@ struct Consumer {
       barrier_wait(ring.full(), ring.parity());
       step<Element>(ring.stage(), true);
       if (T::staged && ring.place & Ring<T>::kLent) hand_back(ring.before(2));
-      const bool turned = kBoundary > 0 ? expected : next < 0 || publisher.expects(next, job);
-      if (kPartialSums && !publisher.leaving() && !turned) {
+      if (kPartialSums && !publisher.leaving() &&
+          !(kBoundary > 0 ? expected : next < 0 || publisher.expects(next, job))) {
         publisher.expect(next, job);
         expected = true;
       } else {
