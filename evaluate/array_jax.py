@@ -19,6 +19,7 @@ class Jax(Cupy):
 
     name = "jax"
     writable = False
+    differentiable = True
 
     def __init__(self) -> None:
         import jax

@@ -19,6 +19,7 @@ class Numpy:
 
     name = "numpy"
     writable = True  # whether results can be put into an array of the caller's
+    differentiable = False  # whether an array may want a gradient
 
     def __init__(self) -> None:
         self.xp: Any = np
@@ -54,8 +55,9 @@ class Numpy:
 
     def matmul(self, a: Any, b: Any, out: Any | None) -> Any:
         """The library's own product."""
-        found = self.xp.matmul(a, b, out=out)
-        return found if found.dtype == a.dtype else found.astype(a.dtype)
+        found = self.xp.matmul(a, b) if out is None else self.xp.matmul(a, b, out=out)
+        # NumPy's product of bf16 is fp32.
+        return found if found.dtype is a.dtype or found.dtype == a.dtype else found.astype(a.dtype)
 
     def empty(self, shape: tuple[int, ...], like: Any) -> Any:
         """A new array with contiguous rows beside another one."""

@@ -22,6 +22,7 @@ class Torch(Numpy):
     """Tensors of PyTorch on its current stream."""
 
     name = "torch"
+    differentiable = True
 
     def __init__(self) -> None:
         import torch

@@ -87,9 +87,8 @@ class Dispatcher:
             same_library(library, a, right)
         if out is not None and type(out) is not type(a):
             same_library(library, a, out)
-        reason = library.why_not(a) or library.why_not(right)
-        if reason:
-            raise ValueError(reason)
+        if library.differentiable:
+            _check(library, a, right)
         written = None if out is None else library.signature(out)
         restricted = (max_workspace, plane_dtype, max_error_factor, tune)
         key = (type(a), library.signature(a), library.signature(right), packed, written, restricted)
