@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any
 
 from evaluate.array_numpy import Numpy
@@ -44,7 +45,7 @@ class Decision:
 
 
 class Decider:
-    """Makes decisions; not to be used by two threads at once.
+    """Makes decisions; threads may share it, and one at a time compiles and measures.
 
     Args:
         trials: knows plans, kernels and verdicts.
@@ -54,6 +55,7 @@ class Decider:
     def __init__(self, trials: Trials, rows_of: RowsOf) -> None:
         self._trials, self._rows_of = trials, rows_of
         self._machines: dict[tuple[str, int | None], Machine] = {}
+        self._lock = Lock()
 
     def decide(
         self, library: Numpy, a: Any, b: Any, packed: Packed | None, out: Any | None, options: Options
@@ -83,6 +85,19 @@ class Decider:
             # Neither compiling nor measuring can be captured; the next call outside decides.
             why = "a graph is captured: call it once before with the same shapes"
             return Decision(None, replace(plain, why=why), lasting=False)
+        with self._lock:  # a product that is decided by now does not wait for another one's trial
+            return self._searched(library, made, plain, a, b, packed, options)
+
+    def _searched(
+        self,
+        library: Numpy,
+        made: Problem,
+        plain: Explanation,
+        a: Any,
+        b: Any,
+        packed: Packed | None,
+        options: Options,
+    ) -> Decision:
         try:
             machine = self._machine(library, a)
         except DeviceMissingError as error:  # JAX without CuPy, which hands its memory to kernels
@@ -131,13 +146,19 @@ class Decider:
         nothing = Packed(b, None, None, dtype, layout)
         if library.capturing(b) or options.max_workspace == 0 or small(made.shape):
             return nothing
+        with self._lock:
+            return self._packed(library, b, made, options, nothing)
+
+    def _packed(self, library: Numpy, b: Any, made: Problem, options: Options, nothing: Packed) -> Packed:
         try:
             machine = self._machine(library, b)
         except DeviceMissingError:
             return nothing
         for candidate in self._shortlist(machine, made, options, "b_constant")[0]:
-            opened = self._trials.opened(library, b, machine, candidate, layout)
-            if candidate.operands != "b_constant" or isinstance(opened, str):
+            if candidate.operands != "b_constant":
+                continue
+            opened = self._trials.opened(library, b, machine, candidate, made.layout)
+            if isinstance(opened, str):
                 continue
             with library.current(b):
                 try:
@@ -146,7 +167,7 @@ class Decider:
                 except MemoryError:
                     continue
             if planes is not None and (options.max_workspace is None or planes.nbytes <= options.max_workspace):
-                return Packed(matrix, planes, candidate.bare, dtype, opened.layout)
+                return Packed(matrix, planes, candidate.bare, made.dtype, opened.layout)
         return nothing
 
     def _machine(self, library: Numpy, like: Any) -> Machine:

@@ -80,10 +80,10 @@ def machine_of(library: Numpy, like: Any, rows_of: RowsOf) -> Machine:
         evaluate.device.DeviceMissingError: the array's GPU cannot be used through its library.
     """
     if library.device(like) is None:
+        if library.name != "numpy":  # others bring products of their own for the host, and JAX spreads over devices
+            return Machine("", library.version, None, None, (), False)
         name, baseline = cpu_name(), f"{blas_threads()} threads, {library.version}"
-        # Other libraries bring products of their own for the host, which were never measured.
-        kernels = library.name == "numpy"
-        return Machine(name, baseline, None, _model(name), rows_of(name, (HOST_PATH,)) if kernels else (), kernels)
+        return Machine(name, baseline, None, _model(name), rows_of(name, (HOST_PATH,)), True)
     info = library.info(like)
     baseline = f"driver {info.driver}, CUDA {info.cuda}, {library.version}"
     return Machine(info.name, baseline, info, _model(info.name), rows_of(info.name, (FUSED_PATH, LIBRARY_PATH)), True)

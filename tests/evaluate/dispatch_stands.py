@@ -92,6 +92,40 @@ class Tensor:
         self.array[key] = getattr(value, "array", value)
 
 
+class ArrayImpl(np.ndarray):
+    """An array of JAX on a GPU: always dense, so that transposing copies."""
+
+    __module__ = "jaxlib._jax"
+    sharding, places = "one device", 1
+
+    @property
+    def T(self):  # noqa: N802 - its name in JAX
+        return np.ascontiguousarray(np.asarray(self).T).view(ArrayImpl)
+
+    def devices(self):
+        return [SimpleNamespace(platform="gpu", local_hardware_id=number) for number in range(self.places)]
+
+    def unsafe_buffer_pointer(self):
+        assert self.flags.c_contiguous
+        return self.ctypes.data
+
+
+def jax():
+    module = types.ModuleType("jax")
+    module.__version__, module.Array, module.waited, module.taken = "0.10", ArrayImpl, [], []
+    module.core = SimpleNamespace(Tracer=type("Tracer", (), {}))
+    module.block_until_ready = module.waited.append
+
+    def from_dlpack(x):
+        assert type(x) is ndarray
+        module.taken.append(x.shape)
+        return x.view(ArrayImpl)
+
+    module.dlpack = SimpleNamespace(from_dlpack=from_dlpack)
+    module.numpy = SimpleNamespace(matmul=lambda a, b, precision: _product(a, b).view(ArrayImpl))
+    return module
+
+
 def _product(a, b):
     return np.matmul(np.asarray(a).astype(np.float32), np.asarray(b).astype(np.float32)).astype(a.dtype)
 
@@ -105,7 +139,8 @@ def cupy(stream):
     module.asarray = lambda x: x
     module.asnumpy = np.asarray
     memory = SimpleNamespace(OutOfMemoryError=type("OutOfMemoryError", (Exception,), {}))
-    module.cuda = SimpleNamespace(get_current_stream=lambda: stream, memory=memory)
+    current = contextlib.nullcontext
+    module.cuda = SimpleNamespace(get_current_stream=lambda: stream, memory=memory, Device=current)
 
     def matmul(a, b, out=None):
         found = _product(a, b).view(ndarray)
@@ -162,9 +197,10 @@ class Device:
     def __init__(self, folder, patch, name, layouts=("nn", "nt")):
         self.ratio, self.trials, self.built, self.stream, self.name = 1.2, 0, [], Stream(), name
         self.rows = [row(), row(operands="b_constant")]
-        module = {"cupy": cupy, "torch": torch}[name](self.stream)
-        self.module = module
-        patch.setitem(sys.modules, name, module)
+        self.module = jax() if name == "jax" else {"cupy": cupy, "torch": torch}[name](self.stream)
+        patch.setitem(sys.modules, name, self.module)
+        if name == "jax":
+            patch.setitem(sys.modules, "cupy", cupy(self.stream))
         patch.setattr(arrays, "_known", {})
         arrays._made.cache_clear()
         patch.setattr("evaluate.array_numpy.require_gpu", lambda: H200)
@@ -195,7 +231,13 @@ class Device:
 
     def array(self, values):
         values = np.asarray(values)
-        return values.view(ndarray) if self.name == "cupy" else Tensor(values)
+        return Tensor(values) if self.name == "torch" else values.view({"cupy": ndarray, "jax": ArrayImpl}[self.name])
+
+
+@pytest.fixture
+def with_jax(tmp_path, monkeypatch):
+    yield Device(tmp_path, monkeypatch, "jax")
+    arrays._made.cache_clear()
 
 
 @pytest.fixture(params=["cupy", "torch"])

@@ -9,10 +9,10 @@ from evaluate import trials
 from evaluate.dispatch import Dispatcher
 from evaluate.verdicts import Verdicts
 from tests.evaluate import fused_host
-from tests.evaluate.dispatch_stands import BF16, SHAPE, Tensor, device, draw, row, values
+from tests.evaluate.dispatch_stands import BF16, SHAPE, ArrayImpl, Tensor, device, draw, row, values, with_jax
 
 M, N, K = SHAPE
-__all__ = ["device"]
+__all__ = ["device", "with_jax"]
 
 
 def operands(device, *lead):
@@ -91,6 +91,14 @@ def test_leading_dimensions_are_folded_or_looped(device):
     found, told = device.dispatcher.matmul(a, device.array(stack), explain=True)
     assert (values(found) == values(a) @ stack.astype(float)).all() and told.shape == SHAPE
     assert told.choice.startswith("winograd")
+
+
+def test_stacks_that_no_scheme_wins_are_left_to_the_vendor(device):
+    device.ratio = 0.9
+    a, b = device.array(draw(2, 1, M, K)), device.array(draw(3, K, N, seed=2))
+    found, told = device.dispatcher.matmul(a, b, explain=True)
+    assert found.shape == (2, 3, M, N) and (values(found) == values(a) @ values(b)).all()
+    assert told.choice == f"{device.name}.matmul" and "slower" in told.why
 
 
 def test_out_is_written_even_where_it_overlaps(device):
@@ -245,3 +253,54 @@ def test_what_cannot_be_meant_is_refused_in_one_sentence(device):
         device.dispatcher.matmul(grown, b)
         with pytest.raises(ValueError, match="on one device, not GPU 0 and the host"):
             device.dispatcher.matmul(a, Tensor(draw(K, N), device="cpu"))
+
+
+def test_jax_waits_for_its_operands_and_gets_its_result_by_dlpack(with_jax):
+    a, b, exact = operands(with_jax)
+    found, told = with_jax.dispatcher.matmul(a, b, explain=True)
+    assert type(found) is ArrayImpl and (values(found) == exact).all() and told.choice.startswith("winograd")
+    assert with_jax.module.waited and with_jax.module.taken[-1] == (M, N)
+    packed = with_jax.dispatcher.pack(b, rows=M)
+    found, told = with_jax.dispatcher.matmul(a, packed, explain=True)
+    assert (values(found) == exact).all() and "b_constant" in told.choice
+
+
+def test_jax_folds_leading_dimensions_and_keeps_stacks(with_jax):
+    with_jax.rows[:] = [row((6 * M, N, K)), row()]
+    a, b, exact = operands(with_jax, 2, 3)
+    found, told = with_jax.dispatcher.matmul(a, b, explain=True)
+    assert type(found) is ArrayImpl and found.shape == (2, 3, M, N) and (values(found) == exact).all()
+    assert told.choice.startswith("winograd")
+    stack = with_jax.array(draw(3, K, N, seed=2))
+    found, told = with_jax.dispatcher.matmul(a, stack, explain=True)
+    assert (values(found) == values(a) @ values(stack)).all() and "left to jax" in told.why
+
+
+def test_arrays_of_jax_on_several_devices_are_left_to_jax(with_jax, monkeypatch):
+    monkeypatch.setattr(ArrayImpl, "places", 2)
+    a, b, exact = operands(with_jax)
+    found, told = with_jax.dispatcher.matmul(a, b, explain=True)
+    assert (values(found) == exact).all() and told.choice == "jax.numpy.matmul" and not with_jax.built
+
+
+def test_a_small_product_does_not_wait_for_the_trial_of_another(device, monkeypatch):
+    began, go_on = threading.Event(), threading.Event()
+    real = device.compare
+
+    def compare(*arguments, **options):
+        began.set()
+        assert go_on.wait(30)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr("evaluate.trial.compare", compare)
+    monkeypatch.setattr("evaluate.decision.SMALLEST_SIDE", 4)
+    a, b, _ = operands(device)
+    thread = threading.Thread(target=device.dispatcher.matmul, args=(a, b))
+    thread.start()
+    try:
+        assert began.wait(30)
+        small = device.array(draw(2, 2))
+        assert "too small" in device.dispatcher.matmul(small, small, explain=True)[1].why
+    finally:
+        go_on.set()
+        thread.join()
