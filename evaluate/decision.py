@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, log2
+from math import log2
 from typing import Any
 
 from evaluate.cases import Shape
-from evaluate.timing import Verdict as Finding
-from evaluate.timing import verdict
 from evaluate.variants import FUSED_DTYPES, FUSED_PATH, LIBRARY_PATH, OPERANDS
 
 HOST_PATH = "c"  # the emitted C with the host's BLAS
@@ -97,44 +95,6 @@ class Candidate:
         return f"{self.reference}{turned}{levels}, path {self.path}, {planes}{options}"
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What a trial of a candidate against the vendor's GEMM found.
-
-    Attributes:
-        shape: M, N, K of the trial.
-        seconds: of the candidate, median.
-        baseline_seconds: of the vendor's GEMM.
-        ratio: baseline_seconds / seconds.
-        ratio_low: lower end of its 95 % interval.
-        ratio_high: upper end.
-        pairs: of interleaved windows.
-        setup_seconds: spent on compiling and on the trial.
-        reason: why there are no times; "" if there are.
-    """
-
-    shape: Shape
-    seconds: float = 0.0
-    baseline_seconds: float = 0.0
-    ratio: float = 0.0
-    ratio_low: float | None = None
-    ratio_high: float | None = None
-    pairs: int = 0
-    setup_seconds: float = 0.0
-    reason: str = ""
-
-    @property
-    def finding(self) -> Finding:
-        """What the interval supports."""
-        return verdict({"ratio_low": self.ratio_low, "ratio_high": self.ratio_high, "pairs": self.pairs})
-
-    @property
-    def repaid_after(self) -> int | None:
-        """Calls after which compiling and trying are repaid; None if never."""
-        saved = self.baseline_seconds - self.seconds
-        return ceil(self.setup_seconds / saved) if self.finding == "faster" and saved > 0 else None
-
-
 # What is considered where nothing was measured; rows add to it. Not in it: what costs much error for its gain.
 _HOST = tuple(Candidate("winograd", levels, path=HOST_PATH) for levels in (1, 2))
 _LIBRARY = tuple(Candidate("winograd", levels, path=LIBRARY_PATH) for levels in (1, 2))
@@ -205,23 +165,6 @@ def shortlist(
         return [], "no row was measured near this shape, and the cost model does not know the device"
     how = "measured" if known[0].measured else "predicted"
     return [], f"the best of {len(known)} candidates is {how} at a ratio of {known[0].expected:.3f}"
-
-
-def carried(found: Verdict, there: float | None, here: float | None) -> float:
-    """The ratio to expect at a shape of the same bucket as that of a trial.
-
-    Args:
-        found: of the trial.
-        there: ratio that the cost model predicts at the trial's shape.
-        here: the same at the shape in question. The edge of a tile may lie between both.
-    """
-    return found.ratio * (here / there if there and here else 1.0)
-
-
-def best(tried: Sequence[tuple[Candidate, Verdict]]) -> tuple[Candidate, Verdict] | None:
-    """Of what was tried the fastest that is faster than the vendor beyond noise; None if nothing is."""
-    faster = [one for one in tried if one[1].finding == "faster"]
-    return max(faster, key=lambda one: one[1].ratio, default=None)
 
 
 def _rounded(size: int) -> int:

@@ -11,9 +11,10 @@ import numpy as np
 from codegen.plan import Plan
 from evaluate.accuracy import tolerance
 from evaluate.array_numpy import Numpy
-from evaluate.decision import Candidate, Verdict
+from evaluate.decision import Candidate
 from evaluate.opened import Opened
 from evaluate.timing import compare
+from evaluate.verdicts import Verdict
 
 _PAIRS = 11
 _LIMIT_S = 5.0  # of pairs beyond the fewest that support a verdict

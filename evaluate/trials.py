@@ -12,14 +12,14 @@ from typing import Any
 from codegen.build import BuildError, MissingCompilerError
 from codegen.plan import Plan
 from evaluate.array_numpy import Numpy
-from evaluate.decision import Candidate, Verdict, best, bucket, carried
+from evaluate.decision import Candidate, bucket
 from evaluate.device import DeviceMissingError
 from evaluate.kernel import KernelError
 from evaluate.machine import Machine
 from evaluate.opened import Kernels, Opened, has_layouts
 from evaluate.problem import Problem
 from evaluate.trial import WrongError, confirm
-from evaluate.verdicts import Verdicts, generator_hash
+from evaluate.verdicts import Verdict, Verdicts, best, carried, generator_hash
 
 MOST_TRIALS = 128  # of one process, so that shapes which never repeat do not tune for ever
 # What keeps a candidate from running here and is no mistake of the caller's: the vendor's GEMM runs instead.

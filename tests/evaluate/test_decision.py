@@ -6,17 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from evaluate.decision import (
-    MOST_CANDIDATES,
-    Candidate,
-    Question,
-    Verdict,
-    best,
-    bucket,
-    carried,
-    shortlist,
-    small,
-)
+from evaluate.decision import MOST_CANDIDATES, Candidate, Question, bucket, shortlist, small
+from evaluate.verdicts import Verdict, best, carried
 
 BIG = (8192, 8192, 8192)
 QUESTION = Question(BIG, "bf16", ("fused", "cuda"), overlap=True)

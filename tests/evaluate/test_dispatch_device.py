@@ -26,6 +26,7 @@ def test_a_scheme_runs_where_it_won_its_trial(device):
     assert type(found) is type(a) and (values(found) == exact).all()
     assert told.choice.startswith("winograd") and told.measured_ratio == 1.2 and told.error_factor == 4.0
     assert told.workspace_bytes == 8192 and told.copied == () and told.repaid_after >= 1
+    assert "measured 1.200 [1.190, 1.210]; 4.00 times the vendor's error; repaid after" in str(told)
     assert (values(device.dispatcher.matmul(a, b)) == exact).all() and device.trials == 1
 
 
