@@ -44,8 +44,13 @@ class Choice:
     ratio: float
 
 
-def measured(folder: Path, device: str) -> list[Row]:
+def measured(folder: Path, device: str, paths: Sequence[str] = (FUSED_PATH, LIBRARY_PATH)) -> list[Row]:
     """The usable rows of a folder of results for a device, the newest of each kind.
+
+    Args:
+        folder: of results.
+        device: by its full name.
+        paths: those of the rows that are wanted.
 
     Raises:
         ValueError: a file is not a results document.
@@ -67,7 +72,7 @@ def measured(folder: Path, device: str) -> list[Row]:
     )
     for document in load(folder):
         for row in document["rows"] if document.get("device") == device else ():
-            if row.get("reference") and row.get("path") in (FUSED_PATH, LIBRARY_PATH) and row.get("correct"):
+            if row.get("reference") and row.get("path") in paths and row.get("correct"):
                 options = tuple(sorted(row.get("options", {}).items()))
                 newest[(*(row.get(key) for key in keys), options)] = row
     return list(newest.values())

@@ -100,6 +100,13 @@ def snapshot(device: DeviceInfo) -> dict[str, float | str | None]:
 
 
 @functools.cache
+def driver_version(bus: str = "0") -> str:
+    """That of the driver, as nvidia-smi says, else "unknown"; all cards of a machine have one driver."""
+    found = _query(["driver_version"], bus)
+    return found[0] if found else "unknown"
+
+
+@functools.cache
 def _probe() -> DeviceInfo | str:
     try:
         import cupy
@@ -116,11 +123,10 @@ def _probe() -> DeviceInfo | str:
         cupy.zeros(1).sum().item()  # a device may be listed and still refuse work
     except Exception as error:
         return f"the CUDA device cannot be used ({_clause(error)})"
-    driver = _query(["driver_version"], bus)
     return DeviceInfo(
         name=facts["name"].decode(),
         arch=f"sm_{facts['major']}{facts['minor']}",
-        driver=driver[0] if driver else "unknown",
+        driver=driver_version(bus),
         cuda=f"{version // 1000}.{version % 1000 // 10}",
         l2_bytes=int(facts["l2CacheSize"]),
         bus=bus,

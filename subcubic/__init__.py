@@ -1,1 +1,18 @@
-"""The roof: the command line that wires the stages and owns files, printing and run folders."""
+"""The roof: the command line that wires the stages and owns files and printing; ``matmul`` and ``pack``."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from subcubic.library import matmul, pack
+
+__all__ = ["matmul", "pack"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the library face on first use, so that the command line and ``import subcubic`` stay light."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from subcubic import library
+
+    globals().update(matmul=library.matmul, pack=library.pack)
+    return globals()[name]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -97,12 +98,16 @@ def _checks(catalog: Path | None) -> Iterator[Check]:
 def _origins() -> Check:
     """Top-level names such as ``evaluate`` also exist on package indexes; another one must not shadow ours."""
     foreign = []
-    for room in ("catalog", "search", "codegen", "evaluate"):
+    owners = packages_distributions()
+    for room in ("catalog", "search", "codegen", "evaluate", "subcubic"):
         found = importlib.util.find_spec(room)
         origin = Path(found.origin).resolve().parent if found and found.origin else None
         if origin != ROOT / room:
             foreign.append(f"{room} comes from {origin}")
-    fix = "install subcubic into an environment of its own; another package has the same top-level name"
+        # Which of two is imported depends on the order of the path, so another one is a clash even where ours is first.
+        others = sorted({name for name in owners.get(room, ()) if name.lower() != "subcubic"})
+        foreign += [f"{room} is also a package of the installed distribution {name}" for name in others]
+    fix = "uninstall what has the same top-level name, or install subcubic into an environment of its own"
     return Check("package names", not foreign, "; ".join(foreign) or f"all from {ROOT}", fix)
 
 

@@ -20,15 +20,20 @@ MAY_IMPORT = {
 # Where each heavy library may be imported at all.
 ONLY_IN = {
     "h5py": {"catalog/hdf.py"},
-    "cupy": {"evaluate/device.py", "codegen/loaders/cupy_module.py"},
+    "cupy": {"evaluate/device.py", "evaluate/array_cupy.py", "evaluate/array_jax.py", "codegen/loaders/cupy_module.py"},
     "sympy": {"catalog/proof.py"},
     "numba": {"search/compiled.py"},
     "distributed": {"search/executors.py", "search/dask_executor.py"},
     "scipy": {"evaluate/blas.py"},
     "matplotlib": {"catalog/picture.py", "evaluate/plots.py"},
-    "jax": set(),
+    "jax": {"evaluate/array_jax.py"},
     # The twin is text that the emitter completes; nothing here imports it.
-    "torch": {"codegen/kernels/twin_triton.py", "codegen/loaders/torch_ext.py", "evaluate/triton_path.py"},
+    "torch": {
+        "codegen/kernels/twin_triton.py",
+        "codegen/loaders/torch_ext.py",
+        "evaluate/array_torch.py",
+        "evaluate/triton_path.py",
+    },
     "triton": {"codegen/kernels/twin_triton.py", "evaluate/triton_path.py"},
 }
 HEAVY = ("jax", "sympy", "numba", "distributed", "cupy", "matplotlib", "scipy", "torch", "triton")

@@ -23,6 +23,12 @@ def test_a_readme_without_its_places_is_refused(tmp_path):
         render("# nothing", tmp_path)
 
 
+def test_the_example_of_the_library_runs(capsys):
+    (example,) = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    exec(example, {})
+    assert capsys.readouterr().out.startswith("numpy.matmul: the product is too small for any scheme")
+
+
 def test_the_tour_has_its_commands():
     assert len(TOUR) >= 9
 

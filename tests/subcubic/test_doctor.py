@@ -39,3 +39,28 @@ def test_fused_kernels_for_the_gpu_are_named(cli, monkeypatch, tmp_path, arch, o
     monkeypatch.setenv("NVCC", str(tmp_path / "none"))
     (check,) = [check for check in cli("doctor", "--json").json["checks"] if check["name"] == "fused kernels"]
     assert not check["ok"] and check["fix"].startswith("install the CUDA toolkit")
+
+
+def test_installed_packages_of_the_same_name_are_reported(cli, monkeypatch):
+    owners = {"evaluate": ["evaluate"], "codegen": ["subcubic", "other-codegen"], "numpy": ["numpy"]}
+    monkeypatch.setattr("subcubic.doctor.packages_distributions", lambda: owners)
+    done = cli("doctor", "--json")
+    (check,) = [check for check in done.json["checks"] if check["name"] == "package names"]
+    assert done.code == 1 and not check["ok"] and check["fix"].startswith("uninstall")
+    assert "evaluate is also a package of the installed distribution evaluate" in check["detail"]
+    assert "distribution other-codegen" in check["detail"] and "numpy" not in check["detail"]
+
+
+def test_a_package_that_is_imported_in_place_of_ours_is_reported(cli, monkeypatch, tmp_path):
+    import importlib.util
+
+    other = tmp_path / "evaluate" / "__init__.py"
+    other.parent.mkdir()
+    other.write_text("")
+    real = importlib.util.find_spec
+    spec = importlib.util.spec_from_file_location("evaluate", other)
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name, *rest: spec if name == "evaluate" else real(name, *rest)
+    )
+    (check,) = [check for check in cli("doctor", "--json").json["checks"] if check["name"] == "package names"]
+    assert not check["ok"] and f"evaluate comes from {tmp_path / 'evaluate'}" in check["detail"]

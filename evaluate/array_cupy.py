@@ -1,0 +1,66 @@
+# ruff: noqa: D102 - the methods are described where they are first, in evaluate/array_numpy.py
+"""CuPy as a library of arrays."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+
+from evaluate.array_numpy import Numpy, each
+from evaluate.fused import ZEROED_BYTES
+from evaluate.timing import Measure
+from evaluate.windows import GPU_REGIMES, gpu_measure
+
+
+class Cupy(Numpy):
+    """Arrays of CuPy on its current stream."""
+
+    name = "cupy"
+
+    def __init__(self) -> None:
+        import cupy
+
+        self.xp = cupy
+        self._captured: list[Any] = []
+
+    def signature(self, x: Any) -> tuple[Any, ...]:
+        return x.dtype, x.shape, x.strides, x.device.id
+
+    def device(self, x: Any) -> int | None:
+        return int(x.device.id)
+
+    def capturing(self, x: Any) -> bool:
+        return bool(self.xp.cuda.get_current_stream().is_capturing())
+
+    def matmul(self, a: Any, b: Any, out: Any | None) -> Any:
+        # CuPy's batched product of 16-bit types goes by way of fp32 (cupy#10317), so its own GEMM is called for each.
+        if b.ndim > 2 and a.dtype.itemsize == 2:
+            return each(self, lambda x, y, c: self.xp.matmul(x, y, out=c), a, b, out)
+        return super().matmul(a, b, out)
+
+    def sample(self, x: Any, rows: np.ndarray) -> np.ndarray:
+        return self.xp.asnumpy(x[self.xp.asarray(rows)]).astype(np.float64)
+
+    def measure(self, like: Any) -> Measure:
+        return gpu_measure(self.xp, GPU_REGIMES["burst"], self.info(like).l2_bytes)
+
+    def current(self, x: Any) -> contextlib.AbstractContextManager[Any]:
+        return x.device
+
+    def stream(self, x: Any) -> int:
+        return int(self.xp.cuda.get_current_stream().ptr)
+
+    def address(self, x: Any) -> int:
+        return int(x.data.ptr)
+
+    def scratch(self, size: int, like: Any) -> Any:
+        try:
+            space = self.xp.empty(size, dtype=self.xp.uint8)
+        except self.xp.cuda.memory.OutOfMemoryError as error:
+            raise MemoryError(str(error)) from None
+        space[:ZEROED_BYTES] = 0
+        if self.capturing(like):  # CuPy's pool would hand it on, and the graph may be replayed beside other launches
+            self._captured.append(space)
+        return space

@@ -1,0 +1,86 @@
+# ruff: noqa: D102 - the methods are described where they are first, in evaluate/array_numpy.py
+"""JAX as a library of arrays, outside its transformations."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from typing import Any
+
+import numpy as np
+
+from evaluate.array_cupy import Cupy
+from evaluate.timing import Measure
+from evaluate.windows import HOST_REGIMES, host_measure
+
+
+class Jax(Cupy):
+    """Arrays of JAX outside ``jit``; on a GPU memory, stream and result are CuPy's, handed over by DLPack."""
+
+    name = "jax"
+    writable = False
+    differentiable = True
+
+    def __init__(self) -> None:
+        import jax
+
+        self.jax = jax
+
+    @functools.cached_property
+    def xp(self) -> Any:
+        """CuPy."""
+        import cupy
+
+        return cupy
+
+    @property
+    def version(self) -> str:
+        return f"jax {self.jax.__version__}"
+
+    def signature(self, x: Any) -> tuple[Any, ...]:
+        return x.dtype, x.shape, x.sharding
+
+    def strides(self, x: Any) -> tuple[int, ...]:
+        return tuple(int(np.prod(x.shape[place + 1 :])) for place in range(x.ndim))
+
+    def device(self, x: Any) -> int | None:
+        (*others, place) = x.devices()
+        return int(place.local_hardware_id) if place.platform == "gpu" and not others else None
+
+    def capturing(self, x: Any) -> bool:
+        return False
+
+    def why_not(self, x: Any) -> str:
+        if isinstance(x, self.jax.core.Tracer):
+            return (
+                "this is no product that JAX can trace or differentiate: call it outside jit, grad and vmap, or use "
+                "jax.numpy.matmul there"
+            )
+        return ""
+
+    def matmul(self, a: Any, b: Any, out: Any | None) -> Any:
+        # By default JAX rounds fp32 operands to TF32 on a GPU, which no other library here does.
+        return self.jax.numpy.matmul(a, b, precision="highest" if a.dtype == np.float32 else None)
+
+    def contiguous(self, x: Any) -> Any:
+        return x
+
+    def sample(self, x: Any, rows: np.ndarray) -> np.ndarray:
+        return super().sample(x, rows) if isinstance(x, self.xp.ndarray) else np.asarray(x)[rows].astype(np.float64)
+
+    def measure(self, like: Any) -> Measure:
+        """By the host's clock: JAX does not show its stream."""
+        return host_measure(HOST_REGIMES["burst"])
+
+    def current(self, x: Any) -> contextlib.AbstractContextManager[Any]:
+        return self.xp.cuda.Device(self.device(x))
+
+    def ready(self, *arrays: Any) -> None:
+        self.jax.block_until_ready([x for x in arrays if isinstance(x, self.jax.Array)])
+
+    def finish(self, x: Any, like: Any) -> Any:
+        self.xp.cuda.get_current_stream().synchronize()
+        return self.jax.dlpack.from_dlpack(x)
+
+    def address(self, x: Any) -> int:
+        return int(x.unsafe_buffer_pointer() if isinstance(x, self.jax.Array) else x.data.ptr)

@@ -1,0 +1,106 @@
+# ruff: noqa: D102 - the methods are described where they are first, in evaluate/array_numpy.py
+"""PyTorch as a library of arrays."""
+
+from __future__ import annotations
+
+import contextlib
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from evaluate.array_numpy import NAMES, Numpy
+from evaluate.device import DeviceInfo, driver_version
+from evaluate.fused import ZEROED_BYTES
+from evaluate.timing import Measure
+from evaluate.windows import GPU_REGIMES, gpu_measure
+
+_L2_BYTES = 60 << 20  # where the library does not tell
+
+
+class Torch(Numpy):
+    """Tensors of PyTorch on its current stream."""
+
+    name = "torch"
+    differentiable = True
+
+    def __init__(self) -> None:
+        import torch
+
+        self.xp = torch
+
+    def signature(self, x: Any) -> tuple[Any, ...]:
+        return x.dtype, x.shape, x.stride(), x.device
+
+    def dtype(self, x: Any) -> str:
+        own = str(x.dtype).removeprefix("torch.")
+        return NAMES.get(own, own)
+
+    def strides(self, x: Any) -> tuple[int, ...]:
+        return tuple(x.stride())
+
+    def device(self, x: Any) -> int | None:
+        return int(x.get_device()) if x.is_cuda else None
+
+    def why_not(self, x: Any) -> str:
+        if x.requires_grad and self.xp.is_grad_enabled():
+            return "an operand requires a gradient, which is not recorded here: call it under torch.no_grad()"
+        return ""
+
+    def capturing(self, x: Any) -> bool:
+        return bool(x.is_cuda and self.xp.cuda.is_current_stream_capturing())
+
+    def matmul(self, a: Any, b: Any, out: Any | None) -> Any:
+        return self.xp.matmul(a, b, out=out)
+
+    def empty(self, shape: tuple[int, ...], like: Any) -> Any:
+        return self.xp.empty(shape, dtype=like.dtype, device=like.device)
+
+    def contiguous(self, x: Any) -> Any:
+        return x.contiguous()
+
+    def sample(self, x: Any, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(x[self.xp.as_tensor(rows, device=x.device)].double().cpu())
+
+    def measure(self, like: Any) -> Measure:
+        if not like.is_cuda:
+            return super().measure(like)
+        return gpu_measure(_events(self.xp, like.device), GPU_REGIMES["burst"], self.info(like).l2_bytes)
+
+    def info(self, x: Any) -> DeviceInfo:
+        facts = self.xp.cuda.get_device_properties(x.device)
+        l2_bytes = int(getattr(facts, "L2_cache_size", 0)) or _L2_BYTES
+        arch, cuda = f"sm_{facts.major}{facts.minor}", str(self.xp.version.cuda)
+        return DeviceInfo(facts.name, arch, driver_version(), cuda, l2_bytes, str(x.get_device()))
+
+    def current(self, x: Any) -> contextlib.AbstractContextManager[Any]:
+        return self.xp.cuda.device(x.get_device())
+
+    def stream(self, x: Any) -> int:
+        return int(self.xp.cuda.current_stream().cuda_stream)
+
+    def address(self, x: Any) -> int:
+        return int(x.data_ptr())
+
+    def scratch(self, size: int, like: Any) -> Any:
+        try:
+            space = self.xp.empty(size, dtype=self.xp.uint8, device=like.device)
+        except self.xp.cuda.OutOfMemoryError as error:
+            raise MemoryError(str(error)) from None
+        space[:ZEROED_BYTES] = 0
+        return space
+
+
+def _events(torch: Any, device: Any) -> Any:
+    """As much of CuPy as ``evaluate.windows.gpu_measure`` needs, by PyTorch."""
+
+    def empty(size: int, dtype: Any) -> Any:
+        tensor = torch.empty(size, dtype=dtype, device=device)
+        return SimpleNamespace(nbytes=size, data=SimpleNamespace(memset_async=lambda value, _: tensor.fill_(value)))
+
+    cuda = SimpleNamespace(
+        Event=lambda: torch.cuda.Event(enable_timing=True),
+        get_elapsed_time=lambda start, stop: start.elapsed_time(stop),
+        get_current_stream=lambda: torch.cuda.current_stream(device),
+    )
+    return SimpleNamespace(empty=empty, uint8=torch.uint8, cuda=cuda)

@@ -1,0 +1,201 @@
+"""Decides how products are done: checks, short list, trials, and what each costs in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Any
+
+from evaluate.array_numpy import Numpy
+from evaluate.decision import Candidate, Question, shortlist, small
+from evaluate.device import DeviceMissingError
+from evaluate.error_factor import error_factor
+from evaluate.explanation import Explanation, Packed
+from evaluate.machine import Machine, RowsOf, machine_of
+from evaluate.opened import Opened, letter_of, stored
+from evaluate.problem import Problem, dtype_of, matrices, problem
+from evaluate.trials import Trials
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a caller may restrict, see ``evaluate.dispatch.Dispatcher.matmul``."""
+
+    max_workspace: int | None
+    plane_dtype: str | None
+    max_error_factor: float
+    tune: bool = True
+
+
+@dataclass(frozen=True)
+class Decision:
+    """How a product is done.
+
+    Attributes:
+        opened: the kernel; None for the library's own product, the vendor's GEMM.
+        explanation: what a caller is told.
+        lasting: whether it holds for later calls.
+        tried: whether something was measured for it, so that earlier decisions may be out of date.
+    """
+
+    opened: Opened | None
+    explanation: Explanation
+    lasting: bool = True
+    tried: bool = False
+
+
+class Decider:
+    """Makes decisions; threads may share it, and one at a time compiles and measures.
+
+    Args:
+        trials: knows plans, kernels and verdicts.
+        rows_of: finds measured rows.
+    """
+
+    def __init__(self, trials: Trials, rows_of: RowsOf) -> None:
+        self._trials, self._rows_of = trials, rows_of
+        self._machines: dict[tuple[str, int | None], Machine] = {}
+        self._lock = Lock()
+
+    def decide(
+        self, library: Numpy, a: Any, b: Any, packed: Packed | None, out: Any | None, options: Options
+    ) -> Decision:
+        """How to do a product.
+
+        Args:
+            library: of the arrays.
+            a: [.., M, K].
+            b: [.., K, N].
+            packed: that has ``b``; None if it is not packed.
+            out: where the result shall be.
+            options: of the caller.
+
+        Raises:
+            As ``evaluate.problem.problem``.
+        """
+        made = problem(library, a, b, out, options.plane_dtype)
+        plain = Explanation(vendor(library), "", "", made.shape, made.dtype, made.layout, error_factor=1.0)
+        if small(made.shape):
+            return Decision(None, replace(plain, why="the product is too small for any scheme"))
+        if options.max_workspace == 0:
+            return Decision(None, replace(plain, why="max_workspace is 0"))
+        if made.looped and not library.writable:
+            return Decision(None, replace(plain, why=f"stacks of matrices are left to {library.name}"))
+        if library.capturing(a):
+            # Neither compiling nor measuring can be captured; the next call outside decides.
+            why = "a graph is captured: call it once before with the same shapes"
+            return Decision(None, replace(plain, why=why), lasting=False)
+        with self._lock:  # a product that is decided by now does not wait for another one's trial
+            return self._searched(library, made, plain, a, b, packed, options)
+
+    def _searched(
+        self,
+        library: Numpy,
+        made: Problem,
+        plain: Explanation,
+        a: Any,
+        b: Any,
+        packed: Packed | None,
+        options: Options,
+    ) -> Decision:
+        try:
+            machine = self._machine(library, a)
+        except DeviceMissingError as error:  # JAX without CuPy, which hands its memory to kernels
+            return Decision(None, replace(plain, why=f"kernels cannot reach the device: {error}"))
+        plain = replace(plain, device=machine.name)
+        only = packed.candidate if packed else None
+        kept, why = self._shortlist(machine, made, options, "b_constant" if only else "variable", only)
+        if not kept:
+            return Decision(None, replace(plain, why=why))
+        found = self._trials.chosen(
+            *(library, machine, made, packed.layout if packed and only else made.layout, kept),
+            *(*matrices(a, b), packed.planes if packed else None),
+            tune=options.tune,
+            most_bytes=options.max_workspace,
+        )
+        if found.opened is None or found.candidate is None or found.verdict is None:
+            plain = replace(plain, why=found.why, predicted_ratio=kept[0].predicted)
+            return Decision(None, plain, tried=found.tried)
+        verdict, pairs = found.verdict, zip("ab", made.layout, found.opened.layout, strict=True)
+        explanation = replace(
+            plain,
+            choice=found.candidate.label,
+            why=found.why,
+            predicted_ratio=found.candidate.predicted,
+            measured_ratio=verdict.ratio,
+            ratio_low=verdict.ratio_low,
+            ratio_high=verdict.ratio_high,
+            error_factor=found.candidate.error_factor,
+            workspace_bytes=found.opened.workspace(*made.shape),
+            copied=tuple(name for name, lies, wanted in pairs if lies != wanted),
+            repaid_after=verdict.repaid_after,
+        )
+        return Decision(found.opened, explanation, tried=found.tried)
+
+    def pack(self, library: Numpy, b: Any, rows: int, options: Options) -> Packed:
+        """The planes of a constant B [K, N] for products with ``rows`` rows; without planes where none should pay.
+
+        Raises:
+            ValueError: no matrix, or a type that has no products.
+        """
+        if len(b.shape) != 2 or rows < 1:
+            raise ValueError(f"a matrix [K, N] and rows of at least 1 are needed, not {list(b.shape)} and {rows}")
+        dtype, layout = dtype_of(library, b, options.plane_dtype), "n" + letter_of(library, b)
+        k, n = b.shape
+        made = Problem((rows, n, k), dtype, layout, False, (rows, n))
+        nothing = Packed(b, None, None, dtype, layout)
+        if library.capturing(b) or options.max_workspace == 0 or small(made.shape):
+            return nothing
+        with self._lock:
+            return self._packed(library, b, made, options, nothing)
+
+    def _packed(self, library: Numpy, b: Any, made: Problem, options: Options, nothing: Packed) -> Packed:
+        try:
+            machine = self._machine(library, b)
+        except DeviceMissingError:
+            return nothing
+        for candidate in self._shortlist(machine, made, options, "b_constant")[0]:
+            if candidate.operands != "b_constant":
+                continue
+            opened = self._trials.opened(library, b, machine, candidate, made.layout)
+            if isinstance(opened, str):
+                continue
+            with library.current(b):
+                try:
+                    matrix = stored(library, b, opened.layout[1])[0]
+                    planes = opened.pack(matrix)
+                except MemoryError:
+                    continue
+            if planes is not None and (options.max_workspace is None or planes.nbytes <= options.max_workspace):
+                return Packed(matrix, planes, candidate.bare, made.dtype, opened.layout)
+        return nothing
+
+    def _machine(self, library: Numpy, like: Any) -> Machine:
+        key = (library.name, library.device(like))
+        if key not in self._machines:
+            self._machines[key] = machine_of(library, like, self._rows_of)
+        return self._machines[key]
+
+    def _shortlist(
+        self, machine: Machine, made: Problem, options: Options, operands: str, only: Candidate | None = None
+    ) -> tuple[list[Candidate], str]:
+        def predicted(candidate: Candidate) -> float | None:
+            plan = self._trials.plan(candidate)
+            return None if plan is None else machine.predicted(plan, candidate, made.shape, made.dtype)
+
+        def factor(candidate: Candidate) -> float | None:
+            plan = self._trials.plan(candidate)
+            return None if plan is None else error_factor(plan, made.dtype, candidate.plane_dtype)
+
+        question = Question(
+            *(made.shape, made.dtype, machine.paths(made.dtype), operands),
+            plane_dtype=only.plane_dtype if only else options.plane_dtype,
+            overlap=machine.overlap,
+            max_error_factor=options.max_error_factor,
+        )
+        return shortlist(question, machine.rows, predicted, factor, only)
+
+
+def vendor(library: Numpy) -> str:
+    """The vendor's GEMM in words."""
+    return {"jax": "jax.numpy.matmul"}.get(library.name, f"{library.name}.matmul")

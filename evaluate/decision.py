@@ -1,0 +1,213 @@
+"""Which kernels are worth a trial against the vendor's GEMM: from measured rows and the cost model, without a device.
+
+Nothing here is a decision for a scheme: what is short-listed runs only after it beat the vendor on the device, see
+``evaluate.dispatch``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import log2
+from typing import Any
+
+from evaluate.cases import Shape
+from evaluate.variants import FUSED_DTYPES, FUSED_PATH, LIBRARY_PATH, OPERANDS
+
+HOST_PATH = "c"  # the emitted C with the host's BLAS
+MOST_CANDIDATES = 4  # each costs a compilation and a trial
+MAX_ERROR_FACTOR = 6.0  # one level of Winograd's form has 4 in fp16 and bf16, two levels have 10
+SMALLEST_SIDE, SMALLEST_VOLUME = 256, 1024**3  # below nothing that was measured paid on any device
+_STEPS = 4  # buckets of a size in an octave
+_REACH = 1.0  # octaves, summed over M, N and K, within which a measured row speaks for a shape
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A product that is to be decided.
+
+    Attributes:
+        shape: M, N, K.
+        dtype: of A, B and C.
+        paths: what the device can run, of "fused", "cuda" and "c".
+        operands: "variable", or "b_constant" where the planes of B are made before.
+        plane_dtype: of the planes; None for ``dtype``.
+        overlap: whether the device's fused kernels can make planes beside products.
+        max_error_factor: the largest error that is allowed, over that of the vendor's GEMM.
+    """
+
+    shape: Shape
+    dtype: str
+    paths: tuple[str, ...]
+    operands: str = "variable"
+    plane_dtype: str | None = None
+    overlap: bool = False
+    max_error_factor: float = MAX_ERROR_FACTOR
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to run a product by a scheme.
+
+    Attributes:
+        reference: names the scheme: built in, or a format.
+        levels: of recursion.
+        orbit: for which operands the scheme is turned; "" if it is not.
+        path: "fused", "cuda" or "c".
+        operands: which planes are there.
+        plane_dtype: of the planes.
+        options: further ones of the emitter, by name.
+        predicted: ratio by the cost model; None where it knows nothing.
+        measured: ratio of the nearest measured row; None where none is near.
+        error_factor: relative Frobenius error over that of the vendor's GEMM; None where it is not known.
+    """
+
+    reference: str
+    levels: int = 1
+    orbit: str = ""
+    path: str = FUSED_PATH
+    operands: str = "variable"
+    plane_dtype: str = ""
+    options: tuple[tuple[str, Any], ...] = ()
+    predicted: float | None = None
+    measured: float | None = None
+    error_factor: float | None = None
+
+    @property
+    def expected(self) -> float:
+        """The ratio to expect: what was measured counts more than what is predicted; 0 if nothing is known."""
+        return self.measured or self.predicted or 0.0
+
+    @property
+    def bare(self) -> Candidate:
+        """What is run, without what is thought of it: equal for all shapes."""
+        return replace(self, predicted=None, measured=None, error_factor=None)
+
+    @property
+    def label(self) -> str:
+        """In words."""
+        turned = f" turned for {self.orbit}" if self.orbit else ""
+        levels = f", {self.levels} levels" if self.levels > 1 else ""
+        options = "".join(f", {key}={value}" for key, value in self.options)
+        planes = f"{self.plane_dtype} planes, {self.operands}"
+        return f"{self.reference}{turned}{levels}, path {self.path}, {planes}{options}"
+
+
+# What is considered where nothing was measured; rows add to it. Not in it: what costs much error for its gain.
+_HOST = tuple(Candidate("winograd", levels, path=HOST_PATH) for levels in (1, 2))
+_LIBRARY = tuple(Candidate("winograd", levels, path=LIBRARY_PATH) for levels in (1, 2))
+_FUSED = (
+    Candidate("winograd"),
+    Candidate("winograd", options=(("overlap", 1),)),
+    Candidate("winograd", operands="b_constant"),
+    Candidate("4x4x2", orbit="b_constant", operands="b_constant"),
+)
+
+
+def bucket(shape: Shape) -> Shape:
+    """The sizes for which a trial at ``shape`` speaks: each rounded up to one of four steps an octave."""
+    m, n, k = (_rounded(size) for size in shape)
+    return m, n, k
+
+
+def small(shape: Shape) -> bool:
+    """Whether no scheme can pay at such a shape, so that nothing need be looked up."""
+    m, n, k = shape
+    return min(shape) < SMALLEST_SIDE or m * n * k < SMALLEST_VOLUME
+
+
+def shortlist(
+    question: Question,
+    rows: Iterable[Row],
+    predicted: Callable[[Candidate], float | None],
+    error_factor: Callable[[Candidate], float | None],
+    only: Candidate | None = None,
+) -> tuple[list[Candidate], str]:
+    """Candidates that should beat the vendor's GEMM, the most promising first.
+
+    Args:
+        question: the product.
+        rows: measured on such a device, as of ``evaluate.choice.measured``.
+        predicted: the ratio of a candidate at this shape by the cost model; None if it knows nothing.
+        error_factor: of a candidate, asked where no row tells; None if it is not known.
+        only: the one that is considered, since B was packed for it; by default all.
+
+    Returns:
+        At most ``MOST_CANDIDATES``, and why no others, in one clause.
+    """
+    if small(question.shape):
+        return [], f"a product below {SMALLEST_SIDE} in a size or 1024^3 in all is too small"
+    rows = [row for row in rows if row.get("dtype") == question.dtype]
+    every = [only] if only else [*_menu(question), *(one for row in rows if (one := _idea(row, question)))]
+    ideas = dict.fromkeys(every)
+    known = [
+        replace(idea, predicted=predicted(idea), measured=_nearest(rows, idea, question.shape)[0]) for idea in ideas
+    ]
+    known.sort(key=lambda one: -one.expected)
+    kept: list[Candidate] = []
+    refused = ""
+    for one in known:
+        if one.expected <= 1 or len(kept) == MOST_CANDIDATES:
+            break
+        found = _nearest(rows, one, question.shape)[1]
+        factor = found if found is not None else error_factor(one)
+        if factor is None or factor <= question.max_error_factor:
+            kept.append(replace(one, error_factor=factor))
+        else:
+            refused = refused or f"{one.label} has {factor:.1f} times the vendor's error"
+    if kept or refused:
+        return kept, refused
+    if not question.paths:
+        return [], f"there are no kernels for {question.dtype} here"
+    if not known or not known[0].expected:
+        return [], "no row was measured near this shape, and the cost model does not know the device"
+    how = "measured" if known[0].measured else "predicted"
+    return [], f"the best of {len(known)} candidates is {how} at a ratio of {known[0].expected:.3f}"
+
+
+def _rounded(size: int) -> int:
+    octave = 1 << max(0, (size - 1).bit_length() - 1)
+    step = max(1, octave // _STEPS)
+    return -(-size // step) * step
+
+
+def _menu(question: Question) -> list[Candidate]:
+    """What is considered at all, with the type of its planes."""
+    wide = _HOST if HOST_PATH in question.paths else _LIBRARY if LIBRARY_PATH in question.paths else ()
+    # Fused kernels store no products; beside them the library path has lost wherever both were measured.
+    found = _FUSED if FUSED_PATH in question.paths else () if question.dtype in FUSED_DTYPES else wide
+    planes = question.plane_dtype or question.dtype
+    return [replace(one, plane_dtype=planes) for one in found if _fits(one, question)]
+
+
+def _fits(one: Candidate, question: Question) -> bool:
+    enough = OPERANDS[: OPERANDS.index(question.operands) + 1]
+    return one.path in question.paths and one.operands in enough and (question.overlap or not one.options)
+
+
+def _idea(row: Row, question: Question) -> Candidate | None:
+    """What a row measured, if it can be run here."""
+    if row.get("plane_dtype") != (question.plane_dtype or question.dtype):
+        return None
+    options = tuple(sorted(row.get("options", {}).items()))
+    named = (row["reference"], row["levels"], row.get("orbit", ""), row["path"], row["operands"])
+    one = Candidate(*named, row["plane_dtype"], options)
+    return one if _fits(one, question) else None
+
+
+def _nearest(rows: Sequence[Row], idea: Candidate, shape: Shape) -> tuple[float | None, float | None]:
+    """Ratio and error factor of the nearest row of a candidate within reach; of several regimes the slowest."""
+    question = Question(shape, "", (idea.path,), OPERANDS[-1], idea.plane_dtype, True)
+    found = [(_distance(row, shape), row) for row in rows if row.get("ratio") and _idea(row, question) == idea.bare]
+    nearest = min((distance for distance, _ in found), default=_REACH + 1)
+    if nearest > _REACH:
+        return None, None
+    row = min((row for distance, row in found if distance == nearest), key=lambda row: row["ratio"])
+    ours, baseline = row.get("error_fro"), row.get("baseline_error_fro")
+    return row["ratio"], ours / baseline if ours and baseline else None
+
+
+def _distance(row: Row, shape: Shape) -> float:
+    return sum(abs(log2(row[letter] / size)) for letter, size in zip("MNK", shape, strict=True))

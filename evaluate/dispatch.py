@@ -1,0 +1,183 @@
+"""``matmul`` and ``pack``: the vendor's GEMM, or a scheme where it has beaten that on this device.
+
+A decision depends on types, shapes, strides and options only. It is made once and then found by one look-up. Making it
+asks ``evaluate.decision`` for candidates, and ``evaluate.verdicts`` for what was measured; what was not is built and
+tried on the caller's operands, once for all shapes of a bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from codegen.plan import Plan
+from evaluate.array_numpy import Numpy, each
+from evaluate.arrays import library_of
+from evaluate.decide import Decider, Decision, Options, vendor
+from evaluate.decision import MAX_ERROR_FACTOR
+from evaluate.explanation import Packed
+from evaluate.machine import RowsOf
+from evaluate.opened import Kernels, Opened, overlaps
+from evaluate.problem import same_library
+from evaluate.trials import Trials
+from evaluate.verdicts import Verdicts
+
+# The plan of a named scheme: reference, levels, orbit. Raises LookupError or ValueError where there is none at hand.
+PlanOf = Callable[[str, int, str], Plan]
+_MOST_DECISIONS = 4096
+_ROWS = 8192  # M for which an operand is packed if nothing is said
+
+
+class Dispatcher:
+    """Decides and runs products; threads may share it.
+
+    Args:
+        plan_of: finds the plan of a scheme.
+        rows_of: finds measured rows.
+        verdicts: where trials are kept.
+    """
+
+    def __init__(self, plan_of: PlanOf, rows_of: RowsOf, verdicts: Verdicts | None = None) -> None:
+        self._decider = Decider(Trials(plan_of, Kernels(), verdicts or Verdicts()), rows_of)
+        self._decisions: dict[tuple[Any, ...], Decision] = {}
+
+    def matmul(
+        self,
+        a: Any,
+        b: Any,
+        out: Any | None = None,
+        *,
+        explain: bool = False,
+        max_workspace: int | None = None,
+        plane_dtype: str | None = None,
+        max_error_factor: float = MAX_ERROR_FACTOR,
+        tune: bool = True,
+    ) -> Any:
+        """The product of two arrays, by a scheme where that was measured to be faster than the vendor's GEMM.
+
+        The first product of a new shape of promising size may compile and measure, which takes seconds to a minute.
+        On a GPU it is queued on the caller's current stream, and on nothing else. No gradient is recorded. A scheme is
+        accurate by norms and not entry by entry, and what is infinite or beyond the range of fp16 in a sum of entries
+        spoils more of the result than in the vendor's product.
+
+        Args:
+            a: [.., M, K] of NumPy, CuPy, PyTorch or JAX; fp16, bf16, fp32 or fp64.
+            b: [.., K, N] of the same library and type, or what ``pack`` made of it.
+            out: [.., M, N] to put the result into; a new array by default, and always for JAX.
+            explain: whether to return an ``Explanation`` too.
+            max_workspace: bytes that a scheme may need besides; None for what the device has.
+            plane_dtype: "fp16" has planes of bf16 matrices rounded eight times finer; what exceeds 65504 in a plane
+                becomes infinite.
+            max_error_factor: the largest error that a scheme may have, over the vendor's.
+            tune: whether what was never measured here may be compiled and measured now; else it is left to the vendor.
+
+        Returns:
+            [.., M, N] of the type of ``a`` on its device; with ``explain`` a pair of it and the ``Explanation``.
+
+        Raises:
+            TypeError: arrays of other libraries, or of two.
+            ValueError: shapes, types or devices that do not fit, a gradient that is wanted, a JAX tracer.
+        """
+        library = library_of(type(a))
+        right, planes, packed = b, None, None
+        if type(b) is Packed:
+            right, planes, packed = b.matrix, b.planes, (b.candidate, b.layout)
+        if type(right) is not type(a):
+            same_library(library, a, right)
+        if out is not None and type(out) is not type(a):
+            same_library(library, a, out)
+        if library.differentiable:
+            _check(library, a, right)
+        written = None if out is None else library.signature(out)
+        restricted = (max_workspace, plane_dtype, max_error_factor, tune)
+        key = (type(a), library.signature(a), library.signature(right), packed, written, restricted)
+        decision = self._decisions.get(key)
+        if decision is None:
+            holder = b if packed else None
+            decision = self._decide(key, library, a, right, holder, out, Options(*restricted))
+        if decision.opened is None:
+            found = library.matmul(a, right, out)
+        else:
+            try:
+                found = _run(library, decision.opened, a, right, out, planes)
+            except MemoryError:  # memory is short now, whatever it was before
+                found = library.matmul(a, right, out)
+                why = "memory is short for its workspace"
+                decision = Decision(None, replace(decision.explanation, choice=vendor(library), why=why))
+        return (found, decision.explanation) if explain else found
+
+    def pack(
+        self,
+        b: Any,
+        *,
+        rows: int = _ROWS,
+        max_workspace: int | None = None,
+        plane_dtype: str | None = None,
+        max_error_factor: float = MAX_ERROR_FACTOR,
+    ) -> Packed:
+        """Make the planes of a constant right operand, such as weights, once for all products with it.
+
+        Args:
+            b: [K, N]; it must not change as long as the result is used.
+            rows: M that most products will have.
+            max_workspace: bytes that the planes may take; None for what the device has.
+            plane_dtype: as of ``matmul``.
+            max_error_factor: as of ``matmul``.
+
+        Returns:
+            What ``matmul`` takes as ``b``. Where no scheme should pay it holds the matrix and no planes.
+
+        Raises:
+            As ``matmul``.
+        """
+        library = library_of(type(b))
+        _check(library, b)
+        return self._decider.pack(library, b, rows, Options(max_workspace, plane_dtype, max_error_factor))
+
+    def _decide(self, key: tuple[Any, ...], *arguments: Any) -> Decision:
+        decision = self._decider.decide(*arguments)
+        # What was measured may change what was decided without it, by tune=False or at another shape of the bucket.
+        if decision.tried or len(self._decisions) >= _MOST_DECISIONS:
+            self._decisions.clear()
+        if decision.lasting:
+            self._decisions[key] = decision
+        return decision
+
+
+def _check(library: Numpy, *arrays: Any) -> None:
+    """Refuse what wants a gradient.
+
+    Raises:
+        ValueError: one does.
+    """
+    for x in arrays:
+        reason = library.why_not(x)
+        if reason:
+            raise ValueError(reason)
+
+
+def _run(library: Numpy, opened: Opened, a: Any, b: Any, out: Any | None, planes: Any) -> Any:
+    """A whole problem by a kernel."""
+    with library.current(a):
+        library.ready(a, b)
+        if b.ndim > 2:
+            apart = out if out is None or not overlaps(library, out, a, b) else None
+            stack = each(library, lambda x, y, c: opened.run(x, y, c, None), a, b, apart)
+            if out is None or apart is not None:
+                return stack
+            out[...] = stack
+            return out
+        flat = a if a.ndim == 2 else a.reshape(-1, a.shape[-1])
+        if out is not None and out.ndim == 2:
+            opened.run(flat, b, out, planes)
+            return out
+        c = library.empty((flat.shape[0], b.shape[1]), a)
+        opened.run(flat, b, c, planes)
+        found = library.finish(c, a)
+        if a.ndim > 2:
+            found = found.reshape(*a.shape[:-1], b.shape[1])
+        if out is None:
+            return found
+        out[...] = found
+        return out

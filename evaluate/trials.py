@@ -1,0 +1,217 @@
+"""Chooses among candidates by what was measured here before, and by trials of what was not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import Any
+
+from codegen.build import BuildError, MissingCompilerError
+from codegen.plan import Plan
+from evaluate.array_numpy import Numpy
+from evaluate.decision import Candidate, bucket
+from evaluate.device import DeviceMissingError
+from evaluate.kernel import KernelError
+from evaluate.machine import Machine
+from evaluate.opened import Kernels, Opened, has_layouts
+from evaluate.problem import Problem
+from evaluate.trial import WrongError, confirm
+from evaluate.verdicts import Verdict, Verdicts, best, carried, generator_hash
+
+MOST_TRIALS = 128  # of one process, so that shapes which never repeat do not tune for ever
+# What keeps a candidate from running here and is no mistake of the caller's: the vendor's GEMM runs instead.
+_REFUSALS = (MissingCompilerError, BuildError, DeviceMissingError, KernelError, MemoryError, ValueError, OSError)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What came out.
+
+    Attributes:
+        why: in one clause.
+        tried: whether something was measured.
+        candidate: the fastest; None if the vendor's GEMM is.
+        verdict: its.
+        opened: its kernel.
+    """
+
+    why: str
+    tried: bool
+    candidate: Candidate | None = None
+    verdict: Verdict | None = None
+    opened: Opened | None = None
+
+
+class Trials:
+    """Plans, kernels and verdicts of candidates.
+
+    Args:
+        plan_of: finds the plan of a scheme: reference, levels, orbit.
+        kernels: opens them.
+        verdicts: keeps what was measured.
+    """
+
+    def __init__(self, plan_of: Callable[[str, int, str], Plan], kernels: Kernels, verdicts: Verdicts) -> None:
+        self._plan_of, self._kernels, self._verdicts = plan_of, kernels, verdicts
+        self._plans: dict[tuple[str, int, str], Plan | None] = {}
+        self._refused: dict[tuple[Any, ...], Verdict] = {}  # for reasons that another process need not have
+        self._count = 0
+
+    def plan(self, candidate: Candidate) -> Plan | None:
+        """That of a candidate; None where its scheme is not at hand."""
+        key = (candidate.reference, candidate.levels, candidate.orbit)
+        if key not in self._plans:
+            try:
+                self._plans[key] = self._plan_of(*key)
+            except (LookupError, ValueError, OSError):
+                self._plans[key] = None
+        return self._plans[key]
+
+    def opened(self, library: Numpy, like: Any, machine: Machine, candidate: Candidate, layout: str) -> Opened | str:
+        """A candidate's kernel, or why there is none."""
+        plan = self.plan(candidate)
+        if plan is None:
+            return "its scheme is not at hand"
+        try:
+            return self._kernels.open(library, like, plan, candidate.bare, layout, machine.info)
+        except _REFUSALS as error:
+            return " ".join(str(error).split()) or type(error).__name__
+
+    def chosen(
+        self,
+        library: Numpy,
+        machine: Machine,
+        made: Problem,
+        layout: str,
+        candidates: Sequence[Candidate],
+        a: Any,
+        b: Any,
+        planes: Any,
+        *,
+        tune: bool,
+        most_bytes: int | None,
+    ) -> Chosen:
+        """The fastest candidate that beats the vendor's GEMM at a shape.
+
+        Args:
+            library: of the arrays.
+            machine: where they are.
+            made: the product.
+            layout: in which kernels are wanted.
+            candidates: at least one, the most promising first.
+            a: [M, K] of one product.
+            b: [K, N].
+            planes: of B, where it was packed.
+            tune: whether what is not known may be measured.
+            most_bytes: that a workspace may have; None for any.
+        """
+        known = [(one, self._known(machine, made, layout, one)) for one in candidates]
+        open_ones = [one for one, verdict in known if verdict is None]
+        room = tune and self._count + len(open_ones) <= MOST_TRIALS
+        if open_ones and room:
+            self._build(machine, made.dtype, layout, open_ones)
+            for one in open_ones:
+                verdict = self._try(library, machine, made, layout, one, a, b, planes, most_bytes)
+                known = [(each, verdict if each is one else old) for each, old in known]
+        measured = [(one, verdict) for one, verdict in known if verdict is not None]
+        fitting = [pair for pair in measured if self._carries(machine, made, *pair)]
+        tried = bool(open_ones and room)
+        while (found := best(fitting)) is not None:
+            opened = self.opened(library, a, machine, found[0], layout)
+            if isinstance(opened, Opened) and (most_bytes is None or opened.workspace(*made.shape) <= most_bytes):
+                where = "at this shape" if found[1].shape == made.shape else f"at {'x'.join(map(str, found[1].shape))}"
+                return Chosen(f"it beat {library.name}'s product {where}", tried, *found, opened)
+            fitting.remove(found)
+        return Chosen(self._why(known, tune, most_bytes), tried)
+
+    def _carries(self, machine: Machine, made: Problem, one: Candidate, verdict: Verdict) -> bool:
+        """Whether a verdict of the bucket holds at the shape itself."""
+        plan = self.plan(one)
+        if plan is None or verdict.shape == made.shape:
+            return plan is not None
+        there = machine.predicted(plan, one, verdict.shape, made.dtype)
+        return carried(verdict, there, one.predicted) > 1
+
+    def _why(self, known: Sequence[tuple[Candidate, Verdict | None]], tune: bool, most_bytes: int | None) -> str:
+        measured = [(one, verdict) for one, verdict in known if verdict is not None]
+        faster = [one for one, verdict in measured if verdict.finding == "faster"]
+        if faster:
+            limit = "" if most_bytes is None else ", or its workspace exceeds max_workspace"
+            return f"{faster[0].label} was faster nearby, but is not expected to be here{limit}"
+        timed = [verdict for _, verdict in measured if not verdict.reason]
+        if timed:
+            nearest = max(timed, key=lambda verdict: verdict.ratio)
+            return f"the best of {len(timed)} trials had a ratio of {nearest.ratio:.3f}: {nearest.finding}"
+        if measured:
+            return f"no candidate could run: {measured[0][1].reason}"
+        return f"{known[0][0].label} was not measured here: " + (
+            f"{MOST_TRIALS} trials are the most of a process" if tune else "tune is off"
+        )
+
+    def _facts(self, machine: Machine, made: Problem, layout: str, one: Candidate) -> dict[str, Any]:
+        plan = self.plan(one)
+        return {
+            "bucket": bucket(made.shape),
+            "dtype": made.dtype,
+            "layouts": [made.layout, layout],
+            "candidate": one.label,
+            "scheme": plan.name if plan else "",
+            "device": machine.name,
+            "baseline": machine.baseline,
+            "kernels": generator_hash(),
+        }
+
+    def _known(self, machine: Machine, made: Problem, layout: str, one: Candidate) -> Verdict | None:
+        kept = self._verdicts.get(self._facts(machine, made, layout, one))
+        return kept or self._refused.get((bucket(made.shape), made.dtype, layout, machine.name, one.label))
+
+    def _build(self, machine: Machine, dtype: str, layout: str, candidates: Sequence[Candidate]) -> None:
+        """Compile for a GPU side by side; what cannot be built says so when it is opened."""
+        info = machine.info
+        if info is None or len(candidates) < 2:
+            return
+
+        def build(one: Candidate) -> None:
+            plan = self.plan(one)
+            if plan is not None:
+                self._kernels.build(plan, one.bare, dtype, layout if has_layouts(one, info) else "nn", info)
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for future in [pool.submit(build, one) for one in candidates]:
+                future.exception()
+
+    def _try(
+        self,
+        library: Numpy,
+        machine: Machine,
+        made: Problem,
+        layout: str,
+        one: Candidate,
+        a: Any,
+        b: Any,
+        planes: Any,
+        most_bytes: int | None,
+    ) -> Verdict | None:
+        """The verdict of a trial; None without one, since the workspace would exceed what the caller allows."""
+        self._count += 1
+        began = monotonic()
+        opened = self.opened(library, a, machine, one, layout)
+        plan = self.plan(one)
+        verdict = Verdict(made.shape, reason=opened if isinstance(opened, str) else "")
+        if isinstance(opened, Opened) and plan is not None:
+            if most_bytes is not None and opened.workspace(*made.shape) > most_bytes:
+                return None
+            opening = monotonic() - began
+            try:
+                found = confirm(library, opened, plan, one, a, b, planes)
+                verdict = replace(found, setup_seconds=found.setup_seconds + opening)
+            except (*_REFUSALS, WrongError) as error:
+                verdict = replace(verdict, reason=" ".join(str(error).split()) or type(error).__name__)
+        if verdict.reason:
+            self._refused[bucket(made.shape), made.dtype, layout, machine.name, one.label] = verdict
+        else:
+            self._verdicts.put(self._facts(machine, made, layout, one), verdict)
+        return verdict
