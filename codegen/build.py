@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from catalog.files import cache_folder
-from codegen.cache import SCRATCH_PREFIX, publish, trim, used
+from codegen.cache import SCRATCH_PREFIX, digest_of, intact, publish, trim, used
 
 Kind = Literal["shared", "program", "cubin"]
 
@@ -204,9 +204,10 @@ def _build(
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     result, log = folder / f"{name}{suffix or '.bin'}", folder / f"{name}.log"
-    if result.exists() and log.exists():
+    kept = intact(result, log)
+    if kept is not None:
         used(result, log)
-        return result, log.read_text(encoding="utf-8")
+        return result, kept
     with tempfile.TemporaryDirectory(dir=folder, prefix=SCRATCH_PREFIX) as scratch:
         # The file name enters the mangled names of a .cu, so it must be the same for everybody.
         written, made, said = Path(scratch, f"source{source}"), Path(scratch, "made"), Path(scratch, "log")
@@ -215,7 +216,7 @@ def _build(
         report = done.stdout + done.stderr
         if done.returncode or not made.exists():
             raise BuildError(_name(command), report)
-        said.write_text(report, encoding="utf-8")
+        said.write_text(f"{digest_of(made)}\n{report}", encoding="utf-8")
         publish(said, log)
         publish(made, result)
     trim(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -28,6 +29,23 @@ def publish(made: Path, place: Path) -> None:
         os.fsync(file.fileno())
     os.replace(made, place)
     sync_folder(place.parent)
+
+
+def digest_of(made: Path) -> str:
+    """SHA-256 of a file."""
+    return hashlib.sha256(made.read_bytes()).hexdigest()
+
+
+def intact(made: Path, log: Path) -> str | None:
+    """What a log says after its first line, the digest of the file it belongs to; None if the two do not fit.
+
+    A damaged library would end the process that loads it, so it is built anew instead.
+    """
+    try:
+        digest, _, said = log.read_text(encoding="utf-8").partition("\n")
+        return said if digest == digest_of(made) else None
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def used(*files: Path) -> None:

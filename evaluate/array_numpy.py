@@ -33,6 +33,10 @@ class Numpy:
         """All of an array but its place and values, hashable: what a decision depends on."""
         return x.dtype, x.shape, x.strides
 
+    def read_only(self, x: Any) -> bool:
+        """Whether nothing may be written to an array."""
+        return not getattr(getattr(x, "flags", None), "writeable", True)
+
     def dtype(self, x: Any) -> str:
         """As in ``evaluate.operands.DTYPES``, else the library's own name."""
         return NAMES.get(str(x.dtype), str(x.dtype))

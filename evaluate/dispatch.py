@@ -29,6 +29,9 @@ _MOST_DECISIONS = 4096
 _ROWS = 8192  # M for which an operand is packed if nothing is said
 
 
+_FREE = (None, None, MAX_ERROR_FACTOR, True)  # what callers restrict who do not say
+
+
 class Dispatcher:
     """Decides and runs products; threads may share it.
 
@@ -85,12 +88,17 @@ class Dispatcher:
             right, planes, packed = b.matrix, b.planes, (b.candidate, b.layout)
         if type(right) is not type(a):
             same_library(library, a, right)
-        if out is not None and type(out) is not type(a):
-            same_library(library, a, out)
+        if out is not None:
+            if type(out) is not type(a):
+                same_library(library, a, out)
+            if library.read_only(out):
+                raise ValueError("out is read-only; give an array that may be written, or none")
         if library.differentiable:
             _check(library, a, right)
         written = None if out is None else library.signature(out)
         restricted = (max_workspace, plane_dtype, max_error_factor, tune)
+        if restricted != _FREE:
+            Options(*restricted)  # refuses what is none, before it is looked up
         key = (type(a), library.signature(a), library.signature(right), packed, written, restricted)
         decision = self._decisions.get(key)
         if decision is None:
@@ -133,6 +141,8 @@ class Dispatcher:
         """
         library = library_of(type(b))
         _check(library, b)
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+            raise ValueError(f"rows must be a positive integer, not {rows!r}")
         return self._decider.pack(library, b, rows, Options(max_workspace, plane_dtype, max_error_factor))
 
     def _decide(self, key: tuple[Any, ...], *arguments: Any) -> Decision:

@@ -99,9 +99,9 @@ class Verdicts:
         """The verdict for these facts; None if there is none, or if its file is damaged."""
         name = _name(facts)
         if name not in self._known:
-            with suppress(OSError, ValueError, KeyError, TypeError):
+            with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
                 kept = json.loads((self.folder / f"{name}.json").read_text(encoding="utf-8"))["verdict"]
-                self._known[name] = Verdict(**{**kept, "shape": tuple(kept["shape"])})
+                self._known[name] = _checked(Verdict(**{**kept, "shape": tuple(kept["shape"])}))
         return self._known.get(name)
 
     def put(self, facts: Mapping[str, Any], found: Verdict) -> None:
@@ -112,6 +112,19 @@ class Verdicts:
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_durably(self.folder / f"{name}.json", (json.dumps(document, indent=1) + "\n").encode())
+
+
+def _checked(found: Verdict) -> Verdict:
+    """A verdict as it was read.
+
+    Raises:
+        TypeError: a field of another type.
+    """
+    m, n, k = found.shape  # else a ValueError
+    numbers = [value for name, value in asdict(found).items() if name not in ("shape", "reason")]
+    if not all(isinstance(x, int) for x in (m, n, k)) or not all(isinstance(x, int | float | None) for x in numbers):
+        raise TypeError("a field of another type")
+    return found
 
 
 @functools.cache

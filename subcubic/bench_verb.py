@@ -103,6 +103,7 @@ def bench(
     table = path is KernelPath.TABLE
     if bool(schemes) + bool(set_name) + table != 1:
         raise UsageError("give either a SCHEME or several, or --set NAME, or --path table")
+    lines = set_lines(set_name) if set_name else []
     # Every path has its device, unless the CPU is asked for by name.
     on_gpu = set_name or table or (path is not KernelPath.AUTO and device is not Device.CPU)
     gpu = require_gpu() if on_gpu else device_of(device.value)
@@ -121,7 +122,6 @@ def bench(
             raise UsageError(f"--{name} {seconds} must be a positive number of seconds")
     if resume and out is None:
         raise UsageError("--resume needs --out FOLDER with the rows measured before")
-    lines = set_lines(set_name) if set_name else []
     shapes = [parse_shape(item) for item in shape or []]
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)

@@ -131,6 +131,8 @@ def export(
     if options:
         name = prefix(the_plan, **options) if to is Target.CUDA else triton_name(the_plan, **options)
     path = _destination(output, name + SUFFIX[to])
+    if path.suffix == ".h" and to in (Target.CUDA, Target.C):
+        raise UsageError(f"{path} is the name of the header that comes beside it; end it in {SUFFIX[to]}")
     write_durably(path, text.encode())
     header = path.with_suffix(".h") if to in (Target.CUDA, Target.C) else None
     if header is not None:

@@ -29,6 +29,20 @@ def test_a_built_library_works_and_the_second_build_is_a_cache_hit():
     assert sorted(p.suffix for p in first.parent.iterdir()) == [".log"] * 3 + [".so"] * 3
 
 
+@pytest.mark.parametrize("suffix", [".so", ".log"])
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[: len(data) // 2], lambda data: b"\x8f" * len(data), lambda _: b""]
+)
+def test_a_damaged_file_is_built_anew(suffix, damage):
+    built = build_c(TEXT)
+    victim = built.with_suffix(suffix)
+    victim.write_bytes(damage(victim.read_bytes()))
+    assert build_c(TEXT) == built
+    # In a process of its own, which loading a damaged library would end.
+    code = f"import ctypes; print(ctypes.CDLL({str(built)!r}).answer())"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "42\n"
+
+
 def test_the_compilers_version_is_part_of_the_key(tmp_path, monkeypatch):
     # A compiler that claims another version but does the same.
     fake = tmp_path / "gcc"

@@ -132,6 +132,11 @@ def test_large_products_of_jax_on_the_host_are_left_to_jax(host):
         (np.ones((2, 2)), np.ones((2, 2)), {"out": np.ones((3, 2))}, ValueError, "out must have the shape [2, 2]"),
         (np.ones((2, 2)), np.ones((2, 2)), {"out": np.ones((2, 2), "f")}, ValueError, "a and out must have one type"),
         (np.ones((2, 2)), np.ones((2, 2)), {"plane_dtype": "fp16"}, ValueError, "planes of fp16 do not go with fp64"),
+        (np.ones((2, 2)), np.ones((2, 2)), {"out": np.frombuffer(bytes(32)).reshape(2, 2)}, ValueError, "read-only"),
+        (np.ones((2, 2)), np.ones((2, 2)), {"max_workspace": "lots"}, ValueError, "bytes or None, not 'lots'"),
+        (np.ones((2, 2)), np.ones((2, 2)), {"max_workspace": [1]}, ValueError, "bytes or None, not [1]"),
+        (np.ones((2, 2)), np.ones((2, 2)), {"max_workspace": -1}, ValueError, "bytes or None, not -1"),
+        (np.ones((2, 2)), np.ones((2, 2)), {"max_error_factor": "6"}, ValueError, "at least 1, not '6'"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_sentence(dispatcher, a, b, options, error, says):
@@ -145,6 +150,8 @@ def test_packing_refuses_what_is_no_matrix(dispatcher):
         dispatcher.pack(np.ones((2, 2, 2)))
     with pytest.raises(ValueError, match="no product of int64"):
         dispatcher.pack(np.ones((2, 2), int))
+    with pytest.raises(ValueError, match="rows must be a positive integer, not 'x'"):
+        dispatcher.pack(np.ones((2, 2)), rows="x")
 
 
 def test_empty_products_are_empty(dispatcher):
@@ -180,6 +187,11 @@ def test_verdicts_need_no_folder(tmp_path):
     good = Verdicts(tmp_path / "good")
     good.put({"shape": 1}, verdict(1.1))
     assert Verdicts(tmp_path / "good").get({"shape": 1}) == verdict(1.1)
+    (kept_file,) = (tmp_path / "good").iterdir()
+    text = kept_file.read_text()
+    for damaged in ("[" * 100_000, text.replace("1.1", '"1.1"'), text.replace('"shape": [', '"shape": [7, '), "{}", ""):
+        kept_file.write_text(damaged)
+        assert Verdicts(tmp_path / "good").get({"shape": 1}) is None, damaged[:80]
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,7 @@ def test_a_format_finds_its_role_permutation(cli, home):
         (["winograd", "--to", "c", "--dtype", "bf16"], 2, "C target has no bf16"),
         (["winograd", "--to", "triton"], 2, "Triton target has no fp32; choose --dtype fp16 or bf16"),
         (["winograd", "--to", "c", "--build", "sm_90"], 2, "--to cuda"),
+        (["winograd", "--to", "c", "-o", "kern.h"], 2, "kern.h is the name of the header"),
         (["winograd", "--levels", "0"], 2, "--levels 0"),
         (["winograd", "--build", "pascal"], 2, "pascal"),
         (["winograd", "--levels", "9"], 1, "use fewer levels"),
