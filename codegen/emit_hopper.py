@@ -18,6 +18,7 @@ PARTS = (
     "hopper/ptx",
     "hopper/making",
     "hopper/jobs",
+    "hopper/ring",
     "hopper/narrow",
     "hopper/tile",
     "hopper/sharing",

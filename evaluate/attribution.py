@@ -15,6 +15,7 @@ from catalog.measures import growth, stability
 from codegen.plan import Plan
 from codegen.schedule import schedule
 from evaluate.accuracy import errors, sample_rows
+from evaluate.cases import facts_of
 from evaluate.emulate import PLANE_DTYPES, Matrix, emulate, emulate_baseline
 from evaluate.emulate_fused import emulate_fused
 from evaluate.error_keys import Row, error_keys
@@ -86,15 +87,7 @@ def attribution(
 
 def attribution_head(plan: Plan) -> Row:
     """What a document says of the plan itself."""
-    return {
-        "id": plan.digest,
-        "format": str(plan.base.format),
-        "ring": str(plan.base.ring),
-        "rank": plan.base.rank,
-        "levels": plan.levels,
-        "growth": growth(plan.scheme),
-        "stability": stability(plan.scheme),
-    }
+    return {**facts_of(plan), "growth": growth(plan.scheme), "stability": stability(plan.scheme)}
 
 
 def _arms(plan: Plan, dtype: str, plane_dtype: str) -> dict[str, Callable[[Matrix, Matrix], Matrix]]:

@@ -72,17 +72,24 @@ class Case:
     facts: Row = field(default_factory=dict)
 
 
-def identity(case: Case) -> Row:
-    """What is measured: all keys of a row that are known before it is."""
-    plan, variant, settings = case.plan, case.variant, case.settings
-    m, n, k = case.shape
-    fused = variant.path == FUSED_PATH
+def facts_of(plan: Plan) -> Row:
+    """The keys of a row that are the plan's own."""
     return {
         "id": plan.digest,
         "format": str(plan.base.format),
         "ring": str(plan.base.ring),
         "rank": plan.base.rank,
         "levels": plan.levels,
+    }
+
+
+def identity(case: Case) -> Row:
+    """What is measured: all keys of a row that are known before it is."""
+    plan, variant, settings = case.plan, case.variant, case.settings
+    m, n, k = case.shape
+    fused = variant.path == FUSED_PATH
+    return {
+        **facts_of(plan),
         "path": variant.path,
         "dtype": variant.dtype,
         "plane_dtype": variant.plane_dtype,

@@ -29,12 +29,6 @@ __device__ __forceinline__ int bound_of(const float (&sums)[N], float factor) {
   return static_cast<int>(bits >> 23) + static_cast<int>(__float_as_uint(fabsf(factor)) >> 23) - 2 * 127 + 2;
 }
 
-[[maybe_unused]] __device__ __forceinline__ float narrowed(float low, float high) {
-  u32 both;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  return __uint_as_float(both);
-}
-
 [[maybe_unused]] __device__ __forceinline__ void widened(float both, float& low, float& high) {
   asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\ncvt.f32.f16 %0, l;\ncvt.f32.f16 %1, h;\n}"
       : "=f"(low), "=f"(high) : "r"(__float_as_uint(both)));

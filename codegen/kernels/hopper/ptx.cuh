@@ -219,13 +219,16 @@ constexpr bool kIsHalf<__half> = true;
 #endif
 
 // Two values as one register of 16-bit numbers, the first in the lower half.
+[[maybe_unused]] __device__ __forceinline__ float packed_half(float low, float high) {
+  u32 both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return __uint_as_float(both);
+}
 template <class T>
 __device__ __forceinline__ float packed(float low, float high) {
+  if constexpr (kIsHalf<T>) return packed_half(low, high);
   u32 both;
-  if constexpr (kIsHalf<T>)
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  else
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
   return __uint_as_float(both);
 }
 

@@ -294,7 +294,7 @@ struct Publisher {
     for (int i = 0; i < T::sums / 2; ++i) {
       float low = 0.f, high = 0.f;
       if (ADD) widened(window[i], low, high);
-      window[i] = narrowed(factor * sums[2 * i] + old * low, factor * sums[2 * i + 1] + old * high);
+      window[i] = packed_half(factor * sums[2 * i] + old * low, factor * sums[2 * i + 1] + old * high);
     }
   }
 
