@@ -104,6 +104,8 @@ def bench(
     if bool(schemes) + bool(set_name) + table != 1:
         raise UsageError("give either a SCHEME or several, or --set NAME, or --path table")
     lines = set_lines(set_name) if set_name else []
+    if (set_name or table) and device is Device.CPU:
+        raise UsageError(f"{'a set' if set_name else '--path table'} is measured on a GPU; leave --device cpu out")
     # Every path has its device, unless the CPU is asked for by name.
     on_gpu = set_name or table or (path is not KernelPath.AUTO and device is not Device.CPU)
     gpu = require_gpu() if on_gpu else device_of(device.value)

@@ -159,6 +159,7 @@ def test_fused_variants_reach_the_cases(cli, on_h200):
         (["winograd", "--set", "hopper"], "either a SCHEME"),
         (["--set", "hopper", "--path", "table"], "either a SCHEME"),
         (["--set", "ampere"], "unknown set 'ampere'"),
+        (["--set", "squares", "--device", "cpu"], "a set is measured on a GPU; leave --device cpu out"),
         (["winograd", "--total", "0"], "--total 0"),
         (["winograd", "--emitter", "sync"], "NAME=NUMBER"),
     ],
