@@ -88,7 +88,8 @@ class Fused(NamedTuple):
 
 
 HOPPER = Fused(
-    "codegen.emit_hopper", ("dtype", "plane_dtype", "c_dtype", "layout", "overlap", "pace", "share", "pending_bits")
+    "codegen.emit_hopper",
+    ("dtype", "plane_dtype", "c_dtype", "layout", "overlap", "constant_b", "pace", "share", "pending_bits"),
 )
 AMPERE = Fused("codegen.emit_ampere", ("dtype", "plane_dtype", "c_dtype"))
 

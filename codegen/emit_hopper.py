@@ -38,10 +38,11 @@ def emit_hopper(
     plane_dtype: str | None = None,
     c_dtype: str | None = None,
     layout: str = "nn",
-    overlap: bool = False,
+    overlap: int = 0,
+    constant_b: bool = False,
     pace: bool = True,
     share: bool = True,
-    pending_bits: int = 32,
+    pending_bits: int | None = None,
     version: str = "unknown",
 ) -> str:
     """One self-contained .cu: C entry points (``kernels/fused.h``), kernels and a self-test.
@@ -52,22 +53,26 @@ def emit_hopper(
         plane_dtype: of the planes.
         c_dtype: of C.
         layout: of A and B, as there.
-        overlap: planes are made by the same launch, while products run that need none of them. That pays where both
-            operands change, and costs one publication more.
+        overlap: planes are made by the same launch, while at least so many products run that need none of them; 0: by
+            a pass before. That pays where the last tiles leave part of the device idle.
+        constant_b: with ``overlap``: only planes of A are made then; those of B are given, or made by a pass before.
         pace: blocks of the grid keep in step; switched off to measure what that brings.
         share: the last tiles are shared by several clusters; switched off for the same reason.
         pending_bits: 32, or 16 to keep pending tiles in FP16 with a scale for every 16 rows. That halves what they move
-            and rounds them to 11 bits, beside 8 of the planes and of C in bf16. They are not shared then.
+            and rounds them to 11 bits, beside 8 of the planes in bf16. Default: 16 where planes are in bf16 and there
+            are at most 32 slots.
         version: of the emitting program, for the first lines of the text.
 
     Raises:
         ValueError: an unknown type or layout, a plan with too many products or blocks or none to overlap with, or
-            narrow pending tiles of two phases or of more than 32 slots.
+            narrow pending tiles of more than 32 slots.
     """
-    kinds = types(dtype, plane_dtype, c_dtype, layout, overlap)
+    kinds = types(dtype, plane_dtype, c_dtype, layout, overlap, constant_b)
     # Bulk copies take 64 rows of a transposed A and 64 columns of a B as it is, and rows of whole 16 bytes.
     units = (64 if kinds.layout[0] == "t" else 1, 8, 8 if kinds.layout[1] == "t" else 64)
-    tables = lambda found: _tables(found, kinds, _switches(found, pace, share, pending_bits))  # noqa: E731
+    if pending_bits not in (None, 16, 32):
+        raise ValueError(f"pending tiles have 16 or 32 bits, not {pending_bits}")
+    tables = lambda found: _tables(found, kinds, _switches(pace, share, _narrow(found, kinds, pending_bits)))  # noqa: E731
     return fused_text(plan, kinds, FAMILY, "sm_90a", PARTS, version, units, tables)
 
 
@@ -77,21 +82,27 @@ def prefix(
     plane_dtype: str | None = None,
     c_dtype: str | None = None,
     layout: str = "nn",
-    overlap: bool = False,
-    **_switched: int,
+    overlap: int = 0,
+    constant_b: bool = False,
+    **_switched: int | None,
 ) -> str:
     """What the names of the entry points of ``emit_hopper`` with the same arguments begin with."""
-    return fused_prefix(plan, types(dtype, plane_dtype, c_dtype, layout, overlap), FAMILY)
+    return fused_prefix(plan, types(dtype, plane_dtype, c_dtype, layout, overlap, constant_b), FAMILY)
 
 
-def _switches(found: Schedule, pace: bool, share: bool, pending_bits: int) -> str:
-    if pending_bits not in (16, 32):
-        raise ValueError(f"pending tiles have 16 or 32 bits, not {pending_bits}")
-    narrow = pending_bits == 16 and found.slots > 0
-    if narrow and (found.boundary or found.slots > _LANES):
-        what = "two phases" if found.boundary else f"{found.slots} slots"
-        raise ValueError(f"pending tiles of 16 bits are there for one phase and at most {_LANES} slots, not for {what}")
-    flags = f"kPaced = {str(bool(pace)).lower()}, kSharing = {str(bool(share) and not narrow).lower()}"
+def _narrow(found: Schedule, kinds: Types, pending_bits: int | None) -> bool:
+    """Whether pending tiles have 16 bits."""
+    if found.slots == 0:
+        return False
+    if pending_bits is None:
+        return kinds.plane == "bf16" and found.slots <= _LANES
+    if pending_bits == 16 and found.slots > _LANES:
+        raise ValueError(f"pending tiles of 16 bits are there for at most {_LANES} slots, not for {found.slots}")
+    return pending_bits == 16
+
+
+def _switches(pace: bool, share: bool, narrow: bool) -> str:
+    flags = f"kPaced = {str(bool(pace)).lower()}, kSharing = {str(bool(share)).lower()}"
     return f"[[maybe_unused]] constexpr bool {flags};\nconstexpr int kPendingBits = {16 if narrow else 32};"
 
 

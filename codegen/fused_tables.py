@@ -54,6 +54,7 @@ def tables(schedule: Schedule) -> str:
     counts += [f"kPlainB = {len(blocks[1])}", f"kPlanesB = {len(schedule.planes_b)}"]
     counts += [f"kTurnCount = {len(turns)}", f"kPublicationCount = {len(publications)}", f"kSlots = {schedule.slots}"]
     counts += [f"kBoundary = {schedule.boundary}", f"kCarried = {schedule.carried}"]
+    resumes = sum(p.resume for turn in schedule.turns for p in turn.publications)
     return "\n".join(
         [
             "// a, b: sources, first the blocks that are read where they lie, then the planes.",
@@ -62,7 +63,7 @@ def tables(schedule: Schedule) -> str:
             "// kResume: what the slot holds is added to the accumulator.",
             "enum Kind { kPark, kAdd, kFinish, kWhole, kResume };",
             "struct Publication { short row, column, slot, kind; float coefficient; };  // of blocks of C",
-            f"[[maybe_unused]] constexpr int {', '.join(counts)};",
+            f"[[maybe_unused]] constexpr int {', '.join([*counts, f'kResumes = {resumes}'])};",
             _array("[[maybe_unused]] constexpr int", "kBlocksOfA", blocks[0], "kPlainA"),
             _array("[[maybe_unused]] constexpr int", "kBlocksOfB", blocks[1], "kPlainB"),
             _array("__constant__ const Turn", "kTurns", turns, "kTurnCount"),

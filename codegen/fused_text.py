@@ -28,14 +28,16 @@ class Types:
         plane: of the planes, "fp16" or "bf16".
         output: of C, ``input`` or "fp32".
         layout: how A and B lie in memory, for each "n": as they are, or "t": transposed; both row-major.
-        overlap: whether products that need no planes come first, while the planes are made.
+        overlap: how many products that need no planes come first at least, while the planes are made; 0: none.
+        constant_b: whether the planes of B are made before, so that only those of A count there.
     """
 
     input: str
     plane: str
     output: str
     layout: str = "nn"
-    overlap: bool = False
+    overlap: int = 0
+    constant_b: bool = False
 
     @property
     def converted(self) -> bool:
@@ -48,7 +50,8 @@ def types(
     plane_dtype: str | None = None,
     c_dtype: str | None = None,
     layout: str = "nn",
-    overlap: bool = False,
+    overlap: int = 0,
+    constant_b: bool = False,
 ) -> Types:
     """Fill in and check the storage types and the layout of a fused kernel.
 
@@ -58,10 +61,11 @@ def types(
             have the smaller range: entries beyond 65504 become infinite. Default: ``dtype``.
         c_dtype: the type of C, ``dtype`` or "fp32". Default: ``dtype``.
         layout: "nn", "nt", "tn" or "tt": whether A and B are stored as they are or transposed.
-        overlap: whether products that need no planes come first, while the planes are made.
+        overlap: as in ``Types``.
+        constant_b: as in ``Types``.
 
     Raises:
-        ValueError: a type or a layout that the kernels do not have.
+        ValueError: a type, a layout or a number of products that the kernels do not have.
     """
     if dtype not in TYPES:
         raise ValueError(f"unknown dtype {dtype!r} of a fused kernel; choose one of {', '.join(TYPES)}")
@@ -71,14 +75,17 @@ def types(
         raise ValueError(f"C can be stored as {dtype} or fp32, not {c_dtype!r}")
     if layout not in LAYOUTS:
         raise ValueError(f"unknown layout {layout!r} of A and B; choose one of {', '.join(LAYOUTS)}")
-    return Types(dtype, plane_dtype or dtype, c_dtype or dtype, layout, bool(overlap))
+    if int(overlap) < 0:
+        raise ValueError(f"so many products cannot come first: {overlap}; give 0 for one phase, or 1 and more")
+    return Types(dtype, plane_dtype or dtype, c_dtype or dtype, layout, int(overlap), bool(constant_b and overlap))
 
 
 def prefix(plan: Plan, kinds: Types, family: str) -> str:
     """What the names of the entry points begin with, so that the files of one plan can be linked together."""
     parts = [plan.name, kinds.input, f"{kinds.plane}planes" if kinds.converted else ""]
     parts += [
-        "overlapped" if kinds.overlap else "",
+        f"overlapped{kinds.overlap}" if kinds.overlap else "",
+        "constant_b" if kinds.constant_b else "",
         "fp32c" if kinds.output != kinds.input else "",
         kinds.layout if kinds.layout != "nn" else "",
     ]
@@ -111,7 +118,7 @@ def fused_text(
         ValueError: a plan with too many products or blocks, or without products to overlap with.
     """
     check_chained(plan, "fused")
-    found = schedule(plan, kinds.converted, kinds.overlap)
+    found = schedule(plan, kinds.converted, kinds.overlap, kinds.constant_b)
     includes, body = joined(parts, (kinds.input, kinds.plane, kinds.output))
     text = [_banner(plan, found, kinds, arch, version), guarded(includes), _constants(found, kinds, units)]
     text += [*([tables_of(found)] if tables_of else []), body]
@@ -119,7 +126,8 @@ def fused_text(
 
 
 def _banner(plan: Plan, found: Schedule, kinds: Types, arch: str, version: str) -> str:
-    phases = "// phases   two: products without planes first, while planes are made\n" if kinds.overlap else ""
+    made = "planes of A are made; those of B are made before" if kinds.constant_b else "planes are made"
+    phases = f"// phases   two: {found.boundary} products first, while {made}\n" if kinds.overlap else ""
     build = f"nvcc -O3 -std=c++17 -gencode=arch=compute_{arch[3:]},code={arch}"
     return f"""\
 // C = alpha * A B + beta * C by a low-rank scheme, in one fused kernel: {plan.format} blocks, {plan.rank} products \
@@ -165,6 +173,7 @@ constexpr int kBlocksM = {m}, kBlocksK = {k}, kBlocksN = {n};
 [[maybe_unused]] constexpr int kUnitM = {units[0]}, kUnitK = {units[1]}, kUnitN = {units[2]};
 constexpr float kDivisor = {plan.divisor};
 constexpr bool kConverted = {str(kinds.converted).lower()};  // planes are of another type than the matrices
+constexpr bool kConstantB = {str(kinds.constant_b).lower()};  // the first of two phases needs planes of B
 constexpr bool kTransposedA = {_flag(kinds, 0)}, kTransposedB = {_flag(kinds, 1)};  // as they lie in memory
 #ifdef SUBCUBIC_MAIN
 // Of the self-test: relative Frobenius error, and whether small integers pass through every step exactly.

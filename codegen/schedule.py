@@ -81,19 +81,21 @@ class Schedule:
         return sum(len(turn.publications) for turn in self.turns)
 
 
-def schedule(plan: Plan, convert: bool = False, overlap: bool = False) -> Schedule:
+def schedule(plan: Plan, convert: bool = False, overlap: int = 0, constant_b: bool = False) -> Schedule:
     """Order the products of a plan and find the operands of each.
 
     Args:
         plan: what to compute.
         convert: planes are of another type than the matrices, so that a block that meets a plane is a plane too.
-        overlap: products that need no planes come first, while planes are made for the others.
+        overlap: so many products that need no planes come first, if there are so many, while planes are made for the
+            others; 0: all in one phase.
+        constant_b: the planes of B are there before, so that those of A alone are not needed.
 
     Raises:
         ValueError: the plan has no products to overlap with, see ``codegen.overlap``.
     """
     U, V, _, single = _upright(plan)
-    made = _turns(plan, _chain(plan, overlap), U, V, single, convert)
+    made = _turns(plan, _chain(plan, overlap, constant_b and not convert), U, V, single, convert)
     if overlap or not (_doubled(made.planes_a) or _doubled(made.planes_b)):
         return made
     # Where every plane of a product serves others too, negating the product takes another plane, which may cost more
@@ -104,12 +106,20 @@ def schedule(plan: Plan, convert: bool = False, overlap: bool = False) -> Schedu
 
 # Kept because the kernels of a plan for several types share them, and each takes up to seconds.
 @lru_cache(maxsize=32)
-def _chain(plan: Plan, overlap: bool = False, rigid: bool = False) -> Chain:
-    """The chain of a plan; if ``rigid``, one that negates no product whose factors serve others too."""
+def _chain(plan: Plan, overlap: int = 0, only_a: bool = False, rigid: bool = False) -> Chain:
+    """The chain of a plan.
+
+    Args:
+        plan: what to compute.
+        overlap: least number of products in the first of two phases.
+        only_a: a product belongs there if A's factor is a block.
+        rigid: products are not negated where their factors serve others too.
+    """
     U, V, W, single = _upright(plan)
     plain = frozenset(np.flatnonzero(single[0] & single[1]).tolist())
     if overlap:
-        return overlapped(W, sorted(plain), plain)
+        ready = np.flatnonzero(single[0]).tolist() if only_a else sorted(plain)
+        return overlapped(W, ready, plain, overlap, _seeds(plan))
     return chain(W, plain | _rigid(U, V, single) if rigid else plain, seeds=_seeds(plan))
 
 

@@ -106,7 +106,7 @@ Status check_pack(const void* handle, const Side& from, const void* planes, size
 }
 
 // Makes the planes that were not given, and copies of the blocks of a matrix whose rows are not aligned. A kernel of two
-// phases makes planes itself, if they are all that is missing.
+// phases makes planes itself, if they are all that is missing and its first phase does without them.
 Status prepare_sides(cudaStream_t stream, char* workspace, const Layout& layout, bool copy_a, bool copy_b, Work& work) {
   Side &a = work.a, &b = work.b;
   Plane* planes_a = a.planes ? nullptr : reinterpret_cast<Plane*>(workspace + layout.planes_a);
@@ -117,7 +117,10 @@ Status prepare_sides(cudaStream_t stream, char* workspace, const Layout& layout,
   Status status = kDone;
   if (kBoundary > 0 && !copy_a && !copy_b) {
     work.make_a = job_a;
-    work.make_b = job_b;
+    if (kConstantB)
+      status = make_planes<MapA, MapB>(stream, {}, job_b);
+    else
+      work.make_b = job_b;
   } else {
     status = make_planes<MapA, MapB>(stream, job_a, job_b);
   }

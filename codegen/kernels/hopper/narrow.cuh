@@ -30,14 +30,37 @@ __device__ __forceinline__ int bound_of(const float (&sums)[N], float factor) {
 }
 
 [[maybe_unused]] __device__ __forceinline__ void widened(float both, float& low, float& high) {
-  asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\ncvt.f32.f16 %0, l;\ncvt.f32.f16 %1, h;\n}"
+  asm volatile("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\ncvt.f32.f16 %0, l;\ncvt.f32.f16 %1, h;\n}"
       : "=f"(low), "=f"(high) : "r"(__float_as_uint(both)));
 }
 
-// Sums are stored below 2^kTop. Within the others every power of two that is needed is a normal number.
-[[maybe_unused]] constexpr int kTop = 15, kLeastBound = -100, kMostBound = 140;
+// Two numbers in FP16 times a power of two: exact but for what is then below 2^-14, beside sums of 2^14.
+[[maybe_unused]] __device__ __forceinline__ float scaled(float both, float scale) {
+  u32 product;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(__float_as_uint(both)), "r"(__float_as_uint(scale)));
+  return __uint_as_float(product);
+}
 
-// The scale of each slot: lane i of a warp keeps the bound of what it has put into slot i.
+// Makes sums of two stored numbers: times a power of two, in FP32. A part of the power is applied in FP16, so that the
+// compiler does not widen a whole window before the power is known, for which there are no registers.
+struct Widener {
+  float first, rest;
+
+  __device__ __forceinline__ explicit Widener(int exponent)
+      : first(packed_half(power(-(exponent & 1)), power(-(exponent & 1)))), rest(power(exponent + (exponent & 1))) {}
+  [[maybe_unused]] __device__ __forceinline__ void operator()(float both, float& low, float& high) const {
+    widened(scaled(both, first), low, high);
+    low *= rest;
+    high *= rest;
+  }
+};
+
+// Sums are stored below 2^kTop. Within the others every power of two that is needed is a normal number. kLeastScale is
+// that of the smallest number in FP16; what is scaled down farther does not count beside the largest sum of its row.
+[[maybe_unused]] constexpr int kTop = 15, kLeastBound = -100, kMostBound = 140, kLeastScale = -24;
+
+// The scale of each slot: lane i of a warp keeps the bound of what it has put into slot i. That of a tile which outlives
+// the warp's work on it lies beside the tile.
 template <bool USED>
 struct Bounds {
   int own = 0;
@@ -47,5 +70,15 @@ struct Bounds {
     if (static_cast<int>(threadIdx.x & 31) == slot) own = bound;
   }
 };
+
+// `tile`: a group's part; `thread`: of the group.
+template <class T>
+__device__ __forceinline__ void leave_bound(char* tile, int thread, int bound) {
+  if (thread % 32 == 0) __stcg(reinterpret_cast<int*>(tile + T::sum_bytes) + thread / 32, bound);
+}
+template <class T>
+__device__ __forceinline__ int bound_left(const char* tile, int thread) {
+  return __ldcg(reinterpret_cast<const int*>(tile + T::sum_bytes) + thread / 32);
+}
 
 }  // namespace

@@ -224,6 +224,7 @@ __device__ __forceinline__ void consume(const Maps& maps, const Problem& p, u32 
       consumer.publisher.begin(job);
       const int steps = consumer.publisher.steps(job);
       if (steps == 0) break;
+      if (phase == 1) consumer.publisher.recall(job);
 #pragma unroll 1
       for (int r = first_turn(phase); r < end_of_turns(phase); ++r) {
         const Turn& turn = kTurns[r];

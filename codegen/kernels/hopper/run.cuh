@@ -20,7 +20,7 @@ constexpr bool kExactBlocks = true;
 constexpr double kNarrowCost = 1.03;  // of 192 columns, for each product
 constexpr int kMaxCtas = 2 * kMaxClusters;
 
-constexpr size_t kSlotBytes = size_t(kTileM) * 256 * 4;
+constexpr size_t kSlotBytes = Tile<256>::slot_bytes;  // the largest that is shared
 constexpr int kMostShares = 8;  // of one tile
 // Of one launch: two for each cluster, but no more than take 256 MB.
 constexpr int kMuch = (1 << 28) / (2 * static_cast<int>(kSlotBytes) * kBlocksM * kBlocksN);
@@ -34,9 +34,17 @@ bool may_share(int64_t k) {
 }
 
 // A slot for each block of the grid, and where slots are carried to the second phase one for each tile.
+template <int COLUMNS>
+size_t slots_of(int64_t m, int64_t n, int64_t k) {
+  const int64_t tiles = 2 * tiles_of(m, n, COLUMNS), blocks = may_share(k) ? kMostShares * tiles : tiles;
+  const int64_t slots = (kSlots - kCarried) * (blocks < kMaxCtas ? blocks : kMaxCtas) + kCarried * (tiles + kMaxCtas);
+  return static_cast<size_t>(slots) * Tile<COLUMNS>::slot_bytes;
+}
+
+// Of any tile.
 size_t slot_bytes(int64_t m, int64_t n, int64_t k) {
-  const int64_t tiles = 2 * tiles_of(m, n, 128), blocks = may_share(k) ? kMostShares * tiles : tiles;
-  return kSlotBytes * ((kSlots - kCarried) * (blocks < kMaxCtas ? blocks : kMaxCtas) + kCarried * (tiles + kMaxCtas));
+  const size_t few = slots_of<kDirectTile>(m, n, k), some = slots_of<192>(m, n, k), many = slots_of<256>(m, n, k);
+  return up(few > some ? few > many ? few : many : some > many ? some : many, 256);
 }
 
 // After the slots the shares of tiles that several clusters work on.

@@ -20,7 +20,7 @@ __device__ __forceinline__ void write_pair(const Problem& p, int block, int row,
 template <int TILE_N>
 __device__ __forceinline__ void combine(const Problem& p, int tile, int group, int thread) {
   using T = Tile<TILE_N>;
-  constexpr int rows = T::sums / 8;  // of float4s of each thread at once: half of a tile
+  constexpr int rows = T::sum_bytes / kRowOfThreads / 2;  // of float4s of each thread at once: half of a tile
   const int shared = tile - p.rounds * (gridDim.x / 2), first = p.sharers[shared].first, count = p.sharers[shared].count;
   bool last = false;
   if (thread == 0) {
@@ -39,22 +39,33 @@ __device__ __forceinline__ void combine(const Problem& p, int tile, int group, i
 #pragma unroll 1
   for (int i = 0; i < 2 * kBlocksM * kBlocksN; ++i) {
     const int block = i / 2, half = i % 2;
-    float sums[4 * rows];
+    float sums[T::sums / 2];
 #pragma unroll
-    for (int j = 0; j < 4 * rows; ++j) sums[j] = 0.f;
+    for (int j = 0; j < T::sums / 2; ++j) sums[j] = 0.f;
 #pragma unroll 1
     for (int share = first; share < first + count; ++share) {
       const i64 place = 2 * (static_cast<i64>(share) * (kBlocksM * kBlocksN) + block) + cluster_rank();
-      const char* from = static_cast<const char*>(p.sums) + place * T::slot_bytes + group * T::group_bytes +
-                         half * rows * kRowOfThreads + thread * 16;
+      const char* left = static_cast<const char*>(p.sums) + place * T::slot_bytes + group * T::group_bytes;
+      const char* from = left + half * rows * kRowOfThreads + thread * 16;
       float more[4 * rows];
       unrolled<0, rows>([&](auto J) { global_load<decltype(J)::value * kRowOfThreads>(from, &more[4 * decltype(J)::value]); });
+      if constexpr (T::narrow) {
+        const Widener widen(bound_left<T>(left, thread) - kTop);
 #pragma unroll
-      for (int j = 0; j < 4 * rows; ++j) sums[j] += more[j];
+        for (int j = 0; j < 4 * rows; ++j) {
+          float low, high;
+          widen(more[j], low, high);
+          sums[2 * j] += low;
+          sums[2 * j + 1] += high;
+        }
+      } else {
+#pragma unroll
+        for (int j = 0; j < 4 * rows; ++j) sums[j] += more[j];
+      }
     }
 #pragma unroll
-    for (int j = 0; j < 2 * rows; ++j)
-      write_pair(p, block, row + 8 * (j % 2), column + 8 * (half * rows + j / 2), sums[2 * j], sums[2 * j + 1]);
+    for (int j = 0; j < T::sums / 4; ++j)
+      write_pair(p, block, row + 8 * (j % 2), column + 8 * (half * T::sums / 8 + j / 2), sums[2 * j], sums[2 * j + 1]);
   }
 }
 

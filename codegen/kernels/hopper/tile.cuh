@@ -33,11 +33,13 @@ struct Publisher {
   }
 
   __device__ __forceinline__ int kind() const { return kPublications[now].kind; }
-  __device__ __forceinline__ bool resumes() const { return kBoundary > 0 && kind() == kResume; }
+  __device__ __forceinline__ bool resumes() const { return kResumes > 0 && kind() == kResume; }
   __device__ __forceinline__ bool adds() const { return kPartialSums && (kind() == kAdd || kind() == kFinish || resumes()); }
   __device__ __forceinline__ bool pending() const { return kPartialSums && (kind() == kPark || kind() == kAdd); }
   __device__ __forceinline__ bool shared_tile() const { return shares<DIRECT>(problem, job); }
   __device__ __forceinline__ bool partial() const { return pending() || shared_tile(); }
+  // Whether the tile is pending between the phases, so that another publisher goes on with it.
+  __device__ __forceinline__ bool carried() const { return kCarried > 0 && kPublications[now].slot < kCarried; }
   __device__ __forceinline__ bool leaving() const { return calls > 0; }
   __device__ __forceinline__ bool coming() const { return kPartialSums && calls < 0; }
   // This group's buffers in shared memory, the barrier of what comes (0) or of the fourth box (1), this group's part
@@ -48,9 +50,10 @@ struct Publisher {
   __device__ __forceinline__ u32 arrived(int which) const {
     return shared + T::barriers + 16 * T::stages + 16 * group + 8 * which;
   }
-  __device__ __forceinline__ char* slot() const {
+  __device__ __forceinline__ char* slot() const { return slot(kPublications[now].slot, job); }
+  __device__ __forceinline__ char* slot(int number, int job) const {
     // What is carried from the first phase to the second one has a slot for each tile.
-    i64 place = kPublications[now].slot;
+    i64 place = number;
     if constexpr (kCarried > 0) {
       const int clusters = gridDim.x / 2, rounds = (Raster<TILE_N>(problem).count() + clusters - 1) / clusters;
       place = place < kCarried ? place * rounds + job : place + kCarried * (rounds - 1);
@@ -69,6 +72,11 @@ struct Publisher {
       shared_write(note(job), row + cluster_rank() * kTileM + group * 64, column, found.share, found.steps);
     }
     group_sync(group);
+  }
+  // The bounds of what the first phase has left for the second one, of a job.
+  __device__ __forceinline__ void recall(int job) {
+    if constexpr (T::narrow && kCarried > 0)
+      if (thread % 32 < kCarried) bounds.own = bound_left<T>(slot(thread % 32, job), thread);
   }
 
   // This group's part of a block of C as a share has it.
@@ -117,10 +125,13 @@ struct Publisher {
     }
   }
 
+  // Where the window goes that is not a part of C yet.
+  __device__ __forceinline__ char* kept() const {
+    return shared_tile() && !pending() ? share_of(shared_read(note(job) + 8)) : slot();
+  }
   // Float4s of all threads, from a row of them on, to the pending tile; by one thread.
   __device__ __forceinline__ void to_slot(int row, u32 from, u32 bytes) const {
-    char* to = shared_tile() && !pending() ? share_of(shared_read(note(job) + 8)) : slot();
-    store_bytes(to + row * kRowOfThreads, from, bytes);
+    store_bytes(kept() + row * kRowOfThreads, from, bytes);
     stores_commit();
   }
 
@@ -283,25 +294,38 @@ struct Publisher {
 
   template <bool ADD>
   __device__ __forceinline__ void park_narrow(const float (&sums)[T::sums], float c) {
-    static_assert(!T::narrow || (kSlots <= 32 && kBoundary == 0), "a lane keeps the scale of one slot");
+    static_assert(!T::narrow || kSlots <= 32, "a lane keeps the scale of one slot");
     const int slot = kPublications[now].slot, before = bounds.of(slot);
     int bound = bound_of(sums, c);
     if (ADD) bound = max(bound, before) + 1;
     bound = min(max(bound, kLeastBound), kMostBound);
-    bounds.set(slot, bound);
-    const float factor = c * power(kTop - bound), old = ADD ? power(max(before - bound, -126)) : 0.f;
+    if (pending()) bounds.set(slot, bound);
+    if (!pending() || carried()) leave_bound<T>(kept(), thread, bound);
+    const float factor = c * power(kTop - bound), old = ADD ? power(max(before - bound, kLeastScale)) : 0.f;
 #pragma unroll
     for (int i = 0; i < T::sums / 2; ++i) {
       float low = 0.f, high = 0.f;
-      if (ADD) widened(window[i], low, high);
-      window[i] = packed_half(factor * sums[2 * i] + old * low, factor * sums[2 * i + 1] + old * high);
+      // Scaled in FP16 for the reason that Widener has.
+      if (ADD) widened(scaled(window[i], packed_half(old, old)), low, high);
+      window[i] = packed_half(factor * sums[2 * i] + low, factor * sums[2 * i + 1] + high);
     }
   }
 
   // What has come is added to the sums, which go on from there.
   __device__ __forceinline__ void resume(float (&sums)[T::sums], float c, u32 spare) {
+    if constexpr (T::narrow) {
+      const Widener widen(bounds.of(kPublications[now].slot) - kTop);
 #pragma unroll
-    for (int i = 0; i < T::window; ++i) sums[i] += c * window[i];
+      for (int i = 0; i < T::sums / 2; ++i) {
+        float low, high;
+        widen(window[i], low, high);
+        sums[2 * i] += c * low;
+        sums[2 * i + 1] += c * high;
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < T::window; ++i) sums[i] += c * window[i];
+    }
     if constexpr (T::staged) {
       wait_for(0);
       unrolled<0, 16>([&](auto I) {
@@ -321,12 +345,12 @@ struct Publisher {
   __device__ __forceinline__ void pack(const float (&sums)[T::sums], float c, u32 spare) {
     const auto value = [&](float sum, float came) { return ADD ? problem.scale * (c * sum + came) : c * sum; };
     if constexpr (T::narrow && ADD) {
-      const float unit = power(bounds.of(kPublications[now].slot) - kTop);
+      const Widener widen(bounds.of(kPublications[now].slot) - kTop);
 #pragma unroll
       for (int i = 0; i < T::sums / 2; ++i) {
         float low, high;
-        widened(window[i], low, high);
-        window[i] = packed<Output>(value(sums[2 * i], unit * low), value(sums[2 * i + 1], unit * high));
+        widen(window[i], low, high);
+        window[i] = packed<Output>(value(sums[2 * i], low), value(sums[2 * i + 1], high));
       }
     } else {
 #pragma unroll
