@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codegen.emit_planes import fused_sides
-from codegen.fused_text import fused_text, types
+from codegen.fused_text import fused_text, ordered, types
 from codegen.fused_text import prefix as fused_prefix
 from codegen.plan import Plan
 from codegen.schedule import Schedule
@@ -45,7 +45,8 @@ def emit_ampere(
         ValueError: an unknown type, or a plan with too many products or blocks.
     """
     kinds = types(dtype, plane_dtype, c_dtype)
-    return fused_text(plan, kinds, FAMILY, "sm_80", PARTS, version, UNITS, block_tables)
+    found = ordered(plan, kinds)
+    return fused_text(found, kinds, FAMILY, "sm_80", PARTS, version, UNITS, block_tables(found))
 
 
 def prefix(plan: Plan, dtype: str = "bf16", plane_dtype: str | None = None, c_dtype: str | None = None) -> str:

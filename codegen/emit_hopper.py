@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codegen.device_text import STORAGE
 from codegen.fused_tables import sources
-from codegen.fused_text import Types, fused_text, types
+from codegen.fused_text import Types, fused_text, ordered, types
 from codegen.fused_text import prefix as fused_prefix
 from codegen.plan import Plan
 from codegen.schedule import Operand, Schedule
@@ -72,8 +72,10 @@ def emit_hopper(
     units = (64 if kinds.layout[0] == "t" else 1, 8, 8 if kinds.layout[1] == "t" else 64)
     if pending_bits not in (None, 16, 32):
         raise ValueError(f"pending tiles have 16 or 32 bits, not {pending_bits}")
-    tables = lambda found: _tables(found, kinds, _switches(pace, share, _narrow(found, kinds, pending_bits)))  # noqa: E731
-    return fused_text(plan, kinds, FAMILY, "sm_90a", PARTS, version, units, tables)
+    found = ordered(plan, kinds)
+    narrow = _narrow(found, kinds, pending_bits)
+    tables = _tables(found, kinds, _switches(pace, share, narrow))
+    return fused_text(found, kinds, FAMILY, "sm_90a", PARTS, version, units, tables, "fp16" if narrow else "fp32")
 
 
 def prefix(

@@ -31,8 +31,8 @@ def folder(
     Args:
         plan: what to compute.
         arch: real architecture, for example "sm_90a"; it chooses the emitter.
-        options: those of the emitter: ``dtype``, and ``plane_dtype``, ``c_dtype``, ``layout``, ``overlap`` where
-            they are chosen.
+        options: those of the emitter: ``dtype``, and ``plane_dtype``, ``c_dtype``, ``layout``, ``overlap``,
+            ``constant_b`` where they are chosen.
         constant_b: the loaders also have ``pack``, which makes the planes of B once.
         version: of the emitting program.
 
@@ -95,7 +95,7 @@ def _page(
     plan: Plan, facts: Mapping[str, str], options: Mapping[str, Any], constant_b: bool, version: str, digest: str
 ) -> str:
     name = facts["name"]
-    overlap = bool(options.get("overlap", False))
+    overlap = options.get("overlap", 0) > 0
     rows_a, rows_b = (_SIDES[letter] for letter in facts["layout"])
     packing = (
         f"size_t room = {name}_planes_b(N, K); /* of a constant B: made once, read by every launch */\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,40 +92,48 @@ def prefix(plan: Plan, kinds: Types, family: str) -> str:
     return "_".join(filter(None, [*parts, family]))
 
 
+def ordered(plan: Plan, kinds: Types) -> Schedule:
+    """What a fused kernel runs, in order.
+
+    Raises:
+        ValueError: a plan with too many products or blocks, or without products to overlap with.
+    """
+    check_chained(plan, "fused")
+    return schedule(plan, kinds.converted, kinds.overlap, kinds.constant_b)
+
+
 def fused_text(
-    plan: Plan,
+    found: Schedule,
     kinds: Types,
     family: str,
     arch: str,
     parts: Sequence[str],
     version: str,
     units: tuple[int, int, int],
-    tables_of: Callable[[Schedule], str] | None = None,
+    further: str = "",
+    pending: str = "fp32",
 ) -> str:
     """One self-contained .cu.
 
     Args:
-        plan: what to compute.
+        found: of ``ordered``.
         kinds: storage types.
         family: what distinguishes the entry points of this kind of kernel, for example "sm80".
         arch: real architecture to build for, in the instructions at the top.
         parts: files of ``kernels/`` without the suffix, in order.
         version: of the emitting program.
         units: blocks are rounded up to multiples of these many elements along M, K and N.
-        tables_of: further declarations that this kind of kernel needs, from the schedule.
-
-    Raises:
-        ValueError: a plan with too many products or blocks, or without products to overlap with.
+        further: declarations that this kind of kernel needs.
+        pending: how pending tiles are stored, "fp32" or "fp16".
     """
-    check_chained(plan, "fused")
-    found = schedule(plan, kinds.converted, kinds.overlap, kinds.constant_b)
     includes, body = joined(parts, (kinds.input, kinds.plane, kinds.output))
-    text = [_banner(plan, found, kinds, arch, version), guarded(includes), _constants(found, kinds, units)]
-    text += [*([tables_of(found)] if tables_of else []), body]
-    return "\n".join(text).replace("SCHEME_", prefix(plan, kinds, family) + "_")
+    text = [_banner(found, kinds, arch, version, pending), guarded(includes), _constants(found, kinds, units, pending)]
+    text += [further, body] if further else [body]
+    return "\n".join(text).replace("SCHEME_", prefix(found.plan, kinds, family) + "_")
 
 
-def _banner(plan: Plan, found: Schedule, kinds: Types, arch: str, version: str) -> str:
+def _banner(found: Schedule, kinds: Types, arch: str, version: str, pending: str) -> str:
+    plan = found.plan
     made = "planes of A are made; those of B are made before" if kinds.constant_b else "planes are made"
     phases = f"// phases   two: {found.boundary} products first, while {made}\n" if kinds.overlap else ""
     build = f"nvcc -O3 -std=c++17 -gencode=arch=compute_{arch[3:]},code={arch}"
@@ -138,7 +146,7 @@ instead of {plan.format.volume}.
 levels {plan.levels}
 // dtype    {kinds.input}, planes {kinds.plane}, C {kinds.output}, sums in fp32
 // tile     {len(found.planes_a)} + {len(found.planes_b)} planes, {found.publications} publications, \
-{found.slots} pending
+{found.slots} pending in {pending}
 {phases}\
 // emitted  by subcubic, version {version}
 //
@@ -147,7 +155,7 @@ levels {plan.levels}
 """
 
 
-def _constants(found: Schedule, kinds: Types, units: tuple[int, int, int]) -> str:
+def _constants(found: Schedule, kinds: Types, units: tuple[int, int, int], pending: str) -> str:
     plan = found.plan
     m, k, n = plan.format
     significands = {STORAGE[kinds.output].significand}
@@ -178,7 +186,7 @@ constexpr bool kTransposedA = {_flag(kinds, 0)}, kTransposedB = {_flag(kinds, 1)
 #ifdef SUBCUBIC_MAIN
 // Of the self-test: relative Frobenius error, and whether small integers pass through every step exactly.
 constexpr double kTolerance = {tolerance:.3e};
-constexpr bool kExactIntegers = {str(_exact(found, kinds)).lower()};
+constexpr bool kExactIntegers = {str(_exact(found, kinds, pending)).lower()};
 #endif
 
 {tables(found)}
@@ -189,19 +197,37 @@ constexpr bool kExactIntegers = {str(_exact(found, kinds)).lower()};
 """
 
 
-def _exact(found: Schedule, kinds: Types) -> bool:
-    """Whether the self-test's integer cases stay exact in every type: entries up to 2, inner size up to 32.
+def _exact(found: Schedule, kinds: Types, pending: str) -> bool:
+    """Whether the self-test's integer cases stay exact in every type: entries up to 1, inner size up to 32.
 
-    |alpha A B + beta C| is at most 2 * 4 * 23 + 2 there, or 4 * 32.
+    |alpha A B + beta C| is at most 2 * 23 + 1 there, or 32.
     """
     plan = found.plan
+    if plan.divisor & (plan.divisor - 1):
+        return False
     peak_a, peak_b = (int(np.abs(factor).sum(axis=0).max()) for factor in plan.scheme.factors[:2])
-    product = 4 * peak_a * peak_b * (-(-32 // plan.format.k))
-    # Every accumulator is at most all products, and a block of C adds at most all of its publications.
-    weight = sum(abs(p.coefficient) for turn in found.turns for p in turn.publications)
-    planes = 2 * max(peak_a, peak_b) <= 1 << STORAGE[kinds.plane].significand
-    output = 2 * 4 * 23 + 2 <= 1 << STORAGE[kinds.output].significand
-    return planes and output and product * plan.rank * weight <= 1 << 24
+    planes = max(peak_a, peak_b) <= 1 << STORAGE[kinds.plane].significand
+    output = 2 * 23 + 1 <= 1 << STORAGE[kinds.output].significand
+    accumulator, slot = _peaks(found, -(-32 // plan.format.k))
+    return planes and output and accumulator <= 1 << 24 and slot <= 1 << STORAGE[pending].significand
+
+
+def _peaks(found: Schedule, depth: int) -> tuple[int, int]:
+    """Largest magnitudes of the accumulator and of a pending tile, for entries up to 1 and blocks of a depth."""
+    sides = (found.planes_a, found.planes_b)
+    weight = lambda operand, planes: sum(map(abs, planes[operand.index])) if operand.plane else 1  # noqa: E731
+    slots = [0] * found.slots
+    now, peaks = 0, (0, 0)
+    for turn in found.turns:
+        product = depth * weight(turn.a, sides[0]) * weight(turn.b, sides[1])
+        now = product if turn.clear else now + product
+        for p in turn.publications:
+            if p.resume:
+                now += abs(p.coefficient) * slots[p.slot]
+            elif not p.last:
+                slots[p.slot] = abs(p.coefficient) * now + (0 if p.first else slots[p.slot])
+        peaks = max(peaks[0], now), max(peaks[1], *slots, 0)
+    return peaks
 
 
 def _flag(kinds: Types, side: int) -> str:

@@ -100,8 +100,9 @@ _HOST = tuple(Candidate("winograd", levels, path=HOST_PATH) for levels in (1, 2)
 _LIBRARY = tuple(Candidate("winograd", levels, path=LIBRARY_PATH) for levels in (1, 2))
 _FUSED = (
     Candidate("winograd"),
-    Candidate("winograd", options=(("overlap", 1),)),
+    Candidate("winograd", options=(("overlap", 2),)),
     Candidate("winograd", operands="b_constant"),
+    Candidate("winograd", operands="b_constant", options=(("constant_b", 1), ("overlap", 2))),
     Candidate("4x4x2", orbit="b_constant", operands="b_constant"),
 )
 

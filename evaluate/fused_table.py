@@ -16,7 +16,7 @@ _TITLES = {"planes_given": "planes given", "b_constant": "B constant", "variable
 _HEAD = ("device", "scheme", "levels", "dtype", "M x N x K", "regime", *_TITLES.values(), "error of cuBLAS")
 # What is one line of the table; the operands are its columns.
 _LINE = ("format", "rank", "levels", "dtype", "plane_dtype", "layout", "M", "N", "K", "regime", "distribution")
-_OVERLAP = {"overlap": 1}  # the one option of the emitter that is no experiment
+_PHASES = {"overlap", "constant_b"}  # the options of the emitter that are no experiments
 
 
 def fused_table(folder: Path) -> str:
@@ -24,13 +24,13 @@ def fused_table(folder: Path) -> str:
 
     A ratio is baseline time over ours. Losses stand like gains: below 1, and in italics; where the interval touches 1
     there is an ``=``. The error is relative Frobenius over the baseline's, the worst of the line. Wrong rows and those
-    of too few pairs are left out, and so are experiments with options of the emitter other than ``overlap``.
+    of too few pairs are left out, and so are experiments with options of the emitter other than those of two phases.
     """
     lines: dict[tuple[Any, ...], dict[str, Row]] = {}
     for document in load(folder):
         for row in document["rows"]:
             options = row.get("options") or {}
-            if row.get("path") == FUSED_PATH and verdict(row) != "not measured" and options in ({}, _OVERLAP):
+            if row.get("path") == FUSED_PATH and verdict(row) != "not measured" and options.keys() <= _PHASES:
                 key = (document["device"], *(row.get(name) for name in _LINE), bool(options))
                 line = lines.setdefault(key, {})
                 line[row["operands"]] = row

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from catalog.scheme import Ring, Scheme
 from catalog.store import Catalog
+from catalog.transform import kron
 from codegen.plan import Plan
 from subcubic.errors import UsageError
 from subcubic.members import cheapest_member
 from subcubic.output import note
-from subcubic.reference import Resolved, resolve
+from subcubic.reference import TIMES, Resolved, resolve
 
 if TYPE_CHECKING:
     from evaluate.device import DeviceInfo
@@ -54,9 +56,13 @@ class Schemes:
         return self.plans[key], {"reference": reference, **({"orbit": orbit} if orbit else {})}
 
     def _member(self, reference: str, scheme: Scheme, orbit: str) -> Scheme:
-        """The cheapest member of an orbit, which is searched once for all levels."""
+        """The cheapest member of an orbit, which is searched once for all levels; of a product's outermost factor."""
         if (reference, orbit) not in self.turned:
-            self.turned[reference, orbit] = cheapest_member(scheme, orbit)
+            outer, *inner = reference.split(TIMES)
+            if inner:
+                scheme = self.resolved(outer).scheme
+            member = cheapest_member(scheme, orbit)
+            self.turned[reference, orbit] = reduce(kron, (self.resolved(one).scheme for one in inner), member)
         return self.turned[reference, orbit]
 
     def resolved(self, reference: str) -> Resolved:

@@ -53,6 +53,8 @@ def export_fused(
         raise UsageError(f"--plane-dtype {options['plane_dtype']} is no type of planes; choose fp16 or bf16")
     if c_dtype not in (dtype, "fp32"):
         raise UsageError(f"--c-dtype {c_dtype} does not go with --dtype {dtype}; choose {dtype} or fp32")
+    if constant_b and options.get("overlap"):
+        options = {**options, "constant_b": True}  # more products run while only planes of A are made
     for name in options:
         if name not in taken:
             raise UsageError(f"the fused kernels for {arch} have no --{name.replace('_', '-')}; leave it out")

@@ -1,25 +1,31 @@
 """Turns what a user writes for a scheme into the scheme.
 
 A reference is a scheme file, a built-in name (``strassen``, ``winograd``, ``classical-2x3x4``), a format (the best
-stored scheme of that format) or the id of a stored scheme, or a prefix of it.
+stored scheme of that format) or the id of a stored scheme, or a prefix of it. Several joined by ``*`` mean their
+Kronecker product: ``4x4x2*winograd`` multiplies the blocks of a 4x4x2 scheme by Winograd's.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
+from catalog.canonical import digest
 from catalog.known import classical, strassen, winograd
 from catalog.scheme import Format, Ring, Scheme
 from catalog.store import Catalog, Provenance
+from catalog.transform import kron
 from catalog.verify import require_exact
 from subcubic.errors import UsageError
 from subcubic.version import commit, version
 
 # Digits joined by x: meant as a format, even if it is no valid one. A file of such a name is reached as ./2x2x2.
 _FORMAT_LIKE = re.compile(r"-?\d+([xX]-?\d*)+")
+TIMES = "*"  # between the factors of a Kronecker product
 BUILT_IN = "strassen, winograd, classical-MxKxN"
 
 
@@ -53,6 +59,11 @@ def resolve(reference: str, catalog: Catalog, rings: tuple[Ring, ...] = (Ring.Z,
         LookupError: nothing stored fits.
         ValueError: a file holds no exact scheme.
     """
+    if TIMES in reference and not Path(reference).exists():
+        factors = reference.split(TIMES)
+        if not all(factors):
+            raise UsageError(f"{reference} has an empty factor; write two or more schemes, for example 4x4x2*winograd")
+        return product([resolve(factor, catalog, rings) for factor in factors])
     built_in = _built_in(reference)
     if built_in is not None:
         return Resolved(built_in, None, f"built-in {reference}", provenance("formula", source=reference))
@@ -67,6 +78,21 @@ def resolve(reference: str, catalog: Catalog, rings: tuple[Ring, ...] = (Ring.Z,
         raise FileNotFoundError(f"there is no file {reference}, and it is no id, format or built-in name")
     entry = catalog.get(reference)
     return Resolved(entry.scheme, entry.id, f"stored {entry.id[:12]}", entry.provenance)
+
+
+def product(factors: Sequence[Resolved]) -> Resolved:
+    """The Kronecker product of schemes, the outermost first; exact because they are.
+
+    Raises:
+        ValueError: schemes over different rings.
+    """
+    made = provenance("Kronecker product", parents=tuple(digest(factor.scheme) for factor in factors))
+    return Resolved(
+        reduce(kron, (factor.scheme for factor in factors)),
+        None,
+        f" {TIMES} ".join(factor.origin for factor in factors),
+        made,
+    )
 
 
 def provenance(method: str, **fields: Any) -> Provenance:

@@ -15,7 +15,7 @@ struct Case {
   bool integers, packed;
 };
 
-// Uniform in [-1, 1], or an integer of -2..2 for the tests in which every step is exact.
+// Uniform in [-1, 1], or an integer of -1..1 for the tests in which every step is exact.
 template <class T>
 __global__ void fill(T* out, int64_t count, uint64_t seed, bool integers) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -24,7 +24,7 @@ __global__ void fill(T* out, int64_t count, uint64_t seed, bool integers) {
   x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
   x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
   x ^= x >> 31;
-  narrow(integers ? float(int(x % 5) - 2) : float(double(x >> 11) / double(1ull << 52) - 1.0), out[i]);
+  narrow(integers ? float(int(x % 3) - 1) : float(double(x >> 11) / double(1ull << 52) - 1.0), out[i]);
 }
 
 __global__ void reference(Case test, const Input* A, const Input* B, const Output* C, double* out) {

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from codegen.emit_ampere import FAMILY, PARTS, UNITS, block_tables
-from codegen.fused_text import fused_text, prefix, types
+from codegen.fused_text import fused_text, ordered, prefix, types
 from tests.codegen.fused_on_host import Opened, build, build_program
 from tests.codegen.on_host import aligned
 from tests.codegen.schemes import plans
@@ -39,7 +39,8 @@ LAUNCHES = [
 def emulated(name, kinds) -> str:
     """The emitted text without the file of instructions that the emulation replaces."""
     parts = [part for part in PARTS if part != "ampere/ptx"]
-    return fused_text(PLANS[name], kinds, FAMILY, "sm_80", parts, "unknown", UNITS, block_tables)
+    found = ordered(PLANS[name], kinds)
+    return fused_text(found, kinds, FAMILY, "sm_80", parts, "unknown", UNITS, block_tables(found))
 
 
 def opened(name, dtype, plane_dtype, c_dtype, folder, change=lambda text: text) -> Opened:

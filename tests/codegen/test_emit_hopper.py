@@ -7,17 +7,41 @@ from catalog.scheme import Format
 from codegen.emit import HOPPER
 from codegen.emit_hopper import emit_hopper
 from codegen.plan import plan
+from codegen.schedule import schedule
 
 WINOGRAD = plan(winograd())
 
 
 def test_switches_are_constants_of_the_text():
     text = emit_hopper(WINOGRAD)
-    assert "kPaced = true, kSharing = true" in text and "kPendingBits = 32;" in text
+    assert "kPaced = true, kSharing = true" in text and "kPendingBits = 16;" in text
     text = emit_hopper(WINOGRAD, pace=False, share=False)
     assert "kPaced = false, kSharing = false" in text
-    text = emit_hopper(WINOGRAD, pending_bits=16)
-    assert "kSharing = false" in text and "kPendingBits = 16;" in text
+    assert "kConstantB = true" in emit_hopper(WINOGRAD, overlap=1, constant_b=True)
+    assert emit_hopper(WINOGRAD, constant_b=True) == emit_hopper(WINOGRAD)
+
+
+@pytest.mark.parametrize(
+    ("options", "bits"),
+    [
+        ({"dtype": "bf16"}, 16),
+        ({"dtype": "bf16", "pending_bits": 32}, 32),
+        ({"dtype": "bf16", "plane_dtype": "fp16"}, 32),
+        ({"dtype": "fp16"}, 32),
+        ({"dtype": "fp16", "pending_bits": 16}, 16),
+    ],
+)
+def test_pending_tiles_are_narrow_where_planes_are_coarser(options, bits):
+    text = emit_hopper(WINOGRAD, **options)
+    assert f"kPendingBits = {bits};" in text and f"2 pending in fp{bits}" in text
+
+
+def test_more_slots_than_lanes_are_kept_in_fp32(monkeypatch):
+    many = plan(strassen(), 2)
+    monkeypatch.setattr("codegen.emit_hopper._LANES", schedule(many).slots - 1)
+    assert "kPendingBits = 32;" in emit_hopper(many)
+    with pytest.raises(ValueError, match="for at most"):
+        emit_hopper(many, pending_bits=16)
 
 
 def test_what_has_no_pending_tiles_is_the_same_with_narrow_ones():
@@ -28,9 +52,9 @@ def test_what_has_no_pending_tiles_is_the_same_with_narrow_ones():
 @pytest.mark.parametrize(
     ("found", "options", "message"),
     [
-        (WINOGRAD, {"pending_bits": 8}, "16 or 32 bits, not 8"),
-        (WINOGRAD, {"pending_bits": 16, "overlap": True}, "one phase and at most 32 slots, not for two phases"),
-        (plan(strassen()), {"overlap": True}, "need no planes"),
+        (WINOGRAD, {"pending_bits": 8}, "pending tiles have 16 or 32 bits, not 8"),
+        (WINOGRAD, {"overlap": -1}, "so many products cannot come first: -1"),
+        (plan(strassen()), {"overlap": 1}, "need no planes"),
     ],
 )
 def test_what_cannot_be_emitted_is_one_sentence(found, options, message):

@@ -38,19 +38,38 @@ def replay(found, blocks, rank):
     return result
 
 
+@pytest.mark.parametrize("least", [1, 2, 4])
+@pytest.mark.parametrize("only_a", [False, True])
 @pytest.mark.parametrize("name", ["winograd", "winograd2", "rectangular", "mixed"])
-def test_two_phases_compute_the_scheme(name):
+def test_two_phases_compute_the_scheme(name, only_a, least):
     W = plans()[name].scheme.W
-    U, V = plans()[name].scheme.U, plans()[name].scheme.V
-    ready = [r for r in range(W.shape[1]) if (U[:, r] != 0).sum() == 1 == (V[:, r] != 0).sum()]
-    found = overlapped(W, ready, frozenset(ready))
-    assert {step.product for step in found.steps[: found.boundary]} == set(ready)
+    single_a, single_b = ((factor != 0).sum(axis=0) == 1 for factor in plans()[name].scheme.factors[:2])
+    plain = np.flatnonzero(single_a & single_b).tolist()
+    ready = np.flatnonzero(single_a).tolist() if only_a else plain
+    found = overlapped(W, ready, frozenset(plain), least)
+    first = {step.product for step in found.steps[: found.boundary]}
+    assert first <= set(ready) and len(first) >= min(least, len(ready))
     assert sorted(step.product for step in found.steps) == list(range(W.shape[1]))
+    assert all(step.sign == 1 for step in found.steps if step.product in plain)
     np.testing.assert_array_equal(replay(found, *W.shape), W)
 
 
+def test_blocks_that_stay_pending_cost_nothing():
+    made = schedule(plan(winograd()), overlap=1)
+    assert (made.boundary, made.carried, made.publications) == (1, 1, schedule(plan(winograd())).publications)
+    assert not any(p.resume for turn in made.turns for p in turn.publications)
+
+
+def test_only_planes_of_a_hold_up_the_first_phase_where_b_is_constant():
+    made = schedule(plan(winograd()), overlap=3, constant_b=True)
+    first = made.turns[: made.boundary]
+    assert len(first) == 3 and not any(turn.a.plane for turn in first) and any(turn.b.plane for turn in first)
+    # A block that meets a plane of another type would have to be converted first.
+    assert all(turn.plain for turn in schedule(plan(winograd()), True, 3, True).turns[:2])
+
+
 def test_the_second_phase_of_winograds_form_takes_up_one_part():
-    made = schedule(plan(winograd()), overlap=True)
+    made = schedule(plan(winograd()), overlap=2)
     assert (made.boundary, made.carried, made.publications) == (2, 1, 8)
     assert all(turn.plain for turn in made.turns[: made.boundary])
     resumed = [turn for turn in made.turns if any(p.resume for p in turn.publications)]
@@ -61,4 +80,4 @@ def test_the_second_phase_of_winograds_form_takes_up_one_part():
 
 def test_without_products_to_overlap_with_it_is_refused():
     with pytest.raises(ValueError, match="need no planes"):
-        schedule(plan(strassen()), overlap=True)
+        schedule(plan(strassen()), overlap=1)

@@ -39,7 +39,7 @@ def test_the_model_alone_may_propose():
 
 
 def test_a_near_row_counts_more_than_the_model_and_a_far_one_does_not_count():
-    slow = listed(rows=[row(0.98), row(0.97, options={"overlap": 1})], predicted=lambda one: 1.2)
+    slow = listed(rows=[row(0.98), row(0.97, options={"overlap": 2})], predicted=lambda one: 1.2)
     assert slow[0] == [] and slow[1].endswith("measured at a ratio of 0.980")
     far = listed(rows=[row(0.98, (1024, 1024, 1024))], predicted=lambda one: 1.2)
     assert far[0][0].predicted == 1.2 and far[0][0].measured is None
@@ -47,7 +47,7 @@ def test_a_near_row_counts_more_than_the_model_and_a_far_one_does_not_count():
 
 
 def test_the_slowest_regime_counts():
-    rows = [row(1.05), row(0.99, regime="steady"), row(0.9, options={"overlap": 1})]
+    rows = [row(1.05), row(0.99, regime="steady"), row(0.9, options={"overlap": 2})]
     assert listed(rows=rows)[0] == []
 
 

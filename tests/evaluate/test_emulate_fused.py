@@ -36,11 +36,13 @@ def test_denominators_divide():
     np.testing.assert_allclose(emulate_fused(PLANS["rational"], a, b, "fp32"), a @ b, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["winograd", "winograd2"])
-def test_parts_left_behind_by_a_first_phase_are_taken_up(name):
+@pytest.mark.parametrize(
+    ("name", "least", "resumed"), [("winograd", 1, False), ("winograd", 2, True), ("winograd2", 4, True)]
+)
+def test_what_a_first_phase_leaves_is_gone_on_with(name, least, resumed):
     a, b = integers(16, 24, 8)
-    order = schedule(PLANS[name], overlap=True)
-    assert any(each.resume for turn in order.turns for each in turn.publications)
+    order = schedule(PLANS[name], overlap=least)
+    assert order.carried and any(each.resume for turn in order.turns for each in turn.publications) == resumed
     np.testing.assert_array_equal(emulate_fused(PLANS[name], a, b, "bf16", order=order), rounded(a @ b, "bf16"))
 
 

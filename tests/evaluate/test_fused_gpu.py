@@ -39,12 +39,16 @@ CONVERTED = (
 KINDS = [(name, dtype, dtype) for name in NAMES for dtype in ("fp16", "bf16")]
 KINDS += [(name, "bf16", "fp16") for name in CONVERTED]
 TURNED = [("winograd", layout) for layout in ("nt", "tn", "tt")] + [("3x4x3", "nt"), ("plain", "nt"), ("plain", "tt")]
-# Planes made by the same launch, of the type of the matrices and of another one.
-OVERLAPPED = [("winograd", "bf16"), ("winograd", "fp16"), ("winograd2", "bf16"), ("mixed", "bf16"), ("2x2x3", "fp16")]
-OVERLAPPED += [("4x4x2", "bf16"), ("3x3x3", "fp16")]
-# Pending tiles of 16 bits: schemes with one and several slots, planes of either type.
-NARROW = [("winograd", "bf16"), ("winograd", "fp16"), ("winograd2", "bf16"), ("mixed", "bf16"), ("3x3x3", "bf16")]
-NARROW += [("4x4x2", "bf16"), ("rational", "bf16"), ("3x4x5", "fp16")]
+# Planes made by the same launch, of the type of the matrices and of another one, beside one or more products.
+BOTH = [("winograd", "bf16", 1), ("winograd", "bf16", 2), ("winograd", "fp16", 2), ("winograd2", "bf16", 4)]
+BOTH += [("mixed", "bf16", 2), ("2x2x3", "fp16", 1), ("4x4x2", "bf16", 1), ("3x3x3", "fp16", 2)]
+ONLY_A = [("winograd", "bf16", 3), ("winograd2", "bf16", 1), ("4x4x2", "bf16", 4), ("3x3x3", "bf16", 2)]
+OVERLAPPED = [(name, planes, {"overlap": least}) for name, planes, least in BOTH]
+OVERLAPPED += [(name, planes, {"overlap": least, "constant_b": 1}) for name, planes, least in ONLY_A]
+OVERLAPPED += [("winograd", "bf16", {"overlap": 1, "pending_bits": 32})]
+# Pending tiles as they are not by default: of 16 bits with planes in FP16, of 32 with others.
+OTHERWISE = [("winograd", "fp16", 16), ("3x4x5", "fp16", 16), ("winograd", "bf16", 32), ("winograd2", "bf16", 32)]
+OTHERWISE += [("rational", "bf16", 32), ("4x4x2", "bf16", 32)]
 # M, N, K: one element, less than a block each, odd, beyond a tile, whole tiles, long and thin.
 SHAPES = [(1, 1, 1), (7, 5, 300), (101, 67, 83), (259, 517, 130), (768, 1024, 512), (3, 2000, 40), (1500, 9, 1030)]
 PADS = [(0, 1.0, 0.0), (3, -0.5, 2.0), (8, 2.0, 0.0)]  # gap between rows, alpha, beta
@@ -58,7 +62,7 @@ MIXED = [
     (2048, 2048, 256),
     (2560, 1280, 640),
 ]
-CHECKED = [("memcheck", False), ("racecheck", False), ("racecheck", True)]  # the sanitizer's tool, overlap
+CHECKED = [("memcheck", 0), ("racecheck", 0), ("racecheck", 2)]  # the sanitizer's tool, overlap
 
 
 def builds(arch: str) -> list[Build]:
@@ -67,9 +71,9 @@ def builds(arch: str) -> list[Build]:
     programs = [("winograd", variant("bf16"))]
     if arch == "sm_90":
         found += [(name, variant("bf16", layout=layout)) for name, layout in TURNED]
-        found += [(name, variant("bf16", planes, overlap=True)) for name, planes in OVERLAPPED]
-        found += [(name, variant("bf16", planes, pending_bits=16)) for name, planes in NARROW]
-        programs += [("winograd", variant("bf16", overlap=True))]
+        found += [(name, variant("bf16", planes, **options)) for name, planes, options in OVERLAPPED]
+        found += [(name, variant("bf16", planes, pending_bits=bits)) for name, planes, bits in OTHERWISE]
+        programs += [("winograd", variant("bf16", overlap=2))]
     found.sort(key=lambda each: -the_plan(each[0]).rank)
     return [Build(library, *each, arch) for each in found] + [Build(program, *each, arch) for each in programs]
 
@@ -106,9 +110,9 @@ def test_products_agree_with_fp64_and_small_integers_are_exact(kernel, name, dty
         check_all(one, NAMES.index(name))
 
 
-@pytest.mark.parametrize(("name", "planes"), OVERLAPPED)
-def test_planes_made_by_the_same_launch_give_the_same(kernel, name, planes):
-    with kernel(name, variant("bf16", planes, overlap=True)) as one:
+@pytest.mark.parametrize(("name", "planes", "options"), OVERLAPPED)
+def test_planes_made_by_the_same_launch_give_the_same(kernel, name, planes, options):
+    with kernel(name, variant("bf16", planes, **options)) as one:
         for number in range(len(PADS)):
             check_all(one, number)
 
@@ -154,24 +158,24 @@ def test_launches_repeat_bit_for_bit(kernel, name):
     array_module().get_default_memory_pool().free_all_blocks()
 
 
-@pytest.mark.parametrize(("name", "planes"), OVERLAPPED)
-def test_launches_that_make_their_planes_repeat_bit_for_bit(kernel, name, planes):
-    with kernel(name, variant("bf16", planes, overlap=True)) as one:
+@pytest.mark.parametrize(("name", "planes", "options"), OVERLAPPED)
+def test_launches_that_make_their_planes_repeat_bit_for_bit(kernel, name, planes, options):
+    with kernel(name, variant("bf16", planes, **options)) as one:
         for shape, times in [*repeated(one.plan), ((1536, 1280, 1024), 10)]:
             repeat(one, shape, times)
     array_module().get_default_memory_pool().free_all_blocks()
 
 
-@pytest.mark.parametrize(("name", "planes"), NARROW)
-def test_narrow_pending_tiles_are_right_and_repeat(kernel, name, planes):
-    with kernel(name, variant("bf16", planes, pending_bits=16)) as one:
+@pytest.mark.parametrize(("name", "planes", "bits"), OTHERWISE)
+def test_pending_tiles_of_either_width_are_right_and_repeat(kernel, name, planes, bits):
+    with kernel(name, variant("bf16", planes, pending_bits=bits)) as one:
         check_all(one, 0)
         for shape, times in repeated(one.plan):
             repeat(one, shape, times)
     array_module().get_default_memory_pool().free_all_blocks()
 
 
-@pytest.mark.parametrize(("name", "overlap"), [("plain", False), ("winograd", False), ("winograd", True)])
+@pytest.mark.parametrize(("name", "overlap"), [("plain", 0), ("winograd", 0), ("winograd", 2)])
 def test_a_graph_replays_a_thousand_times(kernel, name, overlap):
     xp = array_module()
     shape = (1100, 900, 700)

@@ -20,9 +20,16 @@ TARGETS = [
     *[("winograd", 1, mode, 32768, "steady") for mode in ("planes_given", "variable")],
     *[("winograd", 1, "b_constant", size, "burst") for size in (4096, 8192, 16384)],
     *[("winograd", 2, "b_constant", 16384, "burst"), ("4x4x2", 1, "b_constant", 32768, "steady")],
+    ("4x4x2*strassen", 1, "b_constant", 32768, "steady"),
     *[("winograd", 2, "variable", size, "burst") for size in (8192, 16384)],
 ]
-SWITCHES = [{"pace": 0, "share": 0}, {"pace": 0}, {}]  # of the kernel, one after the other switched on
+WIDE = {"pending_bits": 32}
+SWITCHES = [
+    {"pace": 0, "share": 0, **WIDE},
+    {"pace": 0, **WIDE},
+    WIDE,
+    {},
+]  # of the kernel, one after the other switched on
 
 
 def test_the_set_has_every_target_in_parts_without_repeats():

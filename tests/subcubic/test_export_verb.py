@@ -176,7 +176,7 @@ def test_a_kernel_of_two_phases_says_so(cli, home, overlap):
     assert done.code == 0, done.err
     source, header = (Path(done.json[name]) for name in ("path", "header"))
     page = (home / "out" / "README.md").read_text()
-    assert ("_overlapped_" in source.stem) == ("phases   two" in source.read_text()) == overlap
+    assert ("_overlapped2_" in source.stem) == ("phases   two" in source.read_text()) == overlap
     assert (
         f"kBoundary = {2 if overlap else 0}" in source.read_text()
         and f"int {source.stem}_launch(" in header.read_text()
