@@ -89,9 +89,9 @@ class Fused(NamedTuple):
 
 HOPPER = Fused(
     "codegen.emit_hopper",
-    ("dtype", "plane_dtype", "c_dtype", "layout", "overlap", "constant_b", "pace", "share", "pending_bits"),
+    ("dtype", "plane_dtype", "c_dtype", "layout", "overlap", "constant_b", "scale", "pace", "share", "pending_bits"),
 )
-AMPERE = Fused("codegen.emit_ampere", ("dtype", "plane_dtype", "c_dtype"))
+AMPERE = Fused("codegen.emit_ampere", ("dtype", "plane_dtype", "c_dtype", "scale"))
 
 
 def fused_emitter(arch: str) -> Fused:

@@ -30,6 +30,7 @@ def emit_ampere(
     dtype: str = "bf16",
     plane_dtype: str | None = None,
     c_dtype: str | None = None,
+    scale: bool = False,
     version: str = "unknown",
 ) -> str:
     """One self-contained .cu: C entry points (``kernels/fused.h``), kernels and a self-test.
@@ -39,19 +40,26 @@ def emit_ampere(
         dtype: the type of A and B; this and all types that follow as in ``codegen.fused_text.types``.
         plane_dtype: of the planes.
         c_dtype: of C.
+        scale: as for ``codegen.emit_hopper.emit_hopper``.
         version: of the emitting program, for the first lines of the text.
 
     Raises:
         ValueError: an unknown type, or a plan with too many products or blocks.
     """
-    kinds = types(dtype, plane_dtype, c_dtype)
+    kinds = types(dtype, plane_dtype, c_dtype, scaled=scale)
     found = ordered(plan, kinds)
     return fused_text(found, kinds, FAMILY, "sm_80", PARTS, version, UNITS, block_tables(found))
 
 
-def prefix(plan: Plan, dtype: str = "bf16", plane_dtype: str | None = None, c_dtype: str | None = None) -> str:
+def prefix(
+    plan: Plan,
+    dtype: str = "bf16",
+    plane_dtype: str | None = None,
+    c_dtype: str | None = None,
+    scale: bool = False,
+) -> str:
     """What the names of the entry points of ``emit_ampere`` with the same arguments begin with."""
-    return fused_prefix(plan, types(dtype, plane_dtype, c_dtype), FAMILY)
+    return fused_prefix(plan, types(dtype, plane_dtype, c_dtype, scaled=scale), FAMILY)
 
 
 def block_tables(found: Schedule) -> str:

@@ -40,6 +40,7 @@ def emit_hopper(
     layout: str = "nn",
     overlap: int = 0,
     constant_b: bool = False,
+    scale: bool = False,
     pace: bool = True,
     share: bool = True,
     pending_bits: int | None = None,
@@ -56,6 +57,9 @@ def emit_hopper(
         overlap: planes are made by the same launch, while at least so many products run that need none of them; 0: by
             a pass before. That pays where the last tiles leave part of the device idle.
         constant_b: with ``overlap``: only planes of A are made then; those of B are given, or made by a pass before.
+        scale: rows of A and columns of B are multiplied by powers of two, so that the largest magnitude of each is in
+            [1, 2), and C is written without them. That keeps rows and columns of little weight accurate, and planes in
+            FP16 in range. It takes a pass over A and B more, and copies of the blocks that are read where they lie.
         pace: blocks of the grid keep in step; switched off to measure what that brings.
         share: the last tiles are shared by several clusters; switched off for the same reason.
         pending_bits: 32, or 16 to keep pending tiles in FP16 with a scale for every 16 rows. That halves what they move
@@ -64,10 +68,10 @@ def emit_hopper(
         version: of the emitting program, for the first lines of the text.
 
     Raises:
-        ValueError: an unknown type or layout, a plan with too many products or blocks or none to overlap with, or
-            narrow pending tiles of more than 32 slots.
+        ValueError: an unknown type or layout, a plan with too many products or blocks or none to overlap with, both
+            ``overlap`` and ``scale``, or narrow pending tiles of more than 32 slots.
     """
-    kinds = types(dtype, plane_dtype, c_dtype, layout, overlap, constant_b)
+    kinds = types(dtype, plane_dtype, c_dtype, layout, overlap, constant_b, scale)
     # Bulk copies take 64 rows of a transposed A and 64 columns of a B as it is, and rows of whole 16 bytes.
     units = (64 if kinds.layout[0] == "t" else 1, 8, 8 if kinds.layout[1] == "t" else 64)
     if pending_bits not in (None, 16, 32):
@@ -86,10 +90,11 @@ def prefix(
     layout: str = "nn",
     overlap: int = 0,
     constant_b: bool = False,
+    scale: bool = False,
     **_switched: int | None,
 ) -> str:
     """What the names of the entry points of ``emit_hopper`` with the same arguments begin with."""
-    return fused_prefix(plan, types(dtype, plane_dtype, c_dtype, layout, overlap, constant_b), FAMILY)
+    return fused_prefix(plan, types(dtype, plane_dtype, c_dtype, layout, overlap, constant_b, scale), FAMILY)
 
 
 def _narrow(found: Schedule, kinds: Types, pending_bits: int | None) -> bool:

@@ -19,6 +19,10 @@ _PHASES = {
     False: "one: all planes are made before the products",
     True: "two: products that need no planes run first, while planes are made by the same launch",
 }
+_SIZES = {
+    False: "rows of A or columns of B of very different\nsize should be brought to the same size first",
+    True: "the launch brings rows of A and columns of B\nto one size by powers of two, which it takes out of C",
+}
 _IMPORT = re.compile(r"^(?:import|from) .*\n", flags=re.M)
 _BLOCK = re.compile(r"^ *# constant-b: begin\n(.*?)^ *# constant-b: end\n", flags=re.M | re.S)
 
@@ -32,7 +36,7 @@ def folder(
         plan: what to compute.
         arch: real architecture, for example "sm_90a"; it chooses the emitter.
         options: those of the emitter: ``dtype``, and ``plane_dtype``, ``c_dtype``, ``layout``, ``overlap``,
-            ``constant_b`` where they are chosen.
+            ``constant_b``, ``scale`` where they are chosen.
         constant_b: the loaders also have ``pack``, which makes the planes of B once.
         version: of the emitting program.
 
@@ -115,6 +119,7 @@ def _page(
         "LAYOUTS": f"the {rows_a} of A, the {rows_b} of B and the rows of C are contiguous",
         "MADE": _MADE[overlap],
         "PHASES": _PHASES[overlap],
+        "SIZES": _SIZES[bool(options.get("scale"))],
         "C_DTYPE": facts["c_dtype"],
         "PLANES_B": "planes" if constant_b else "NULL",
         "PLANES": options.get("plane_dtype", facts["dtype"]),

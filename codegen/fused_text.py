@@ -30,6 +30,7 @@ class Types:
         layout: how A and B lie in memory, for each "n": as they are, or "t": transposed; both row-major.
         overlap: how many products that need no planes come first at least, while the planes are made; 0: none.
         constant_b: whether the planes of B are made before, so that only those of A count there.
+        scaled: whether rows of A and columns of B are multiplied by powers of two, which are taken out of C.
     """
 
     input: str
@@ -38,6 +39,7 @@ class Types:
     layout: str = "nn"
     overlap: int = 0
     constant_b: bool = False
+    scaled: bool = False
 
     @property
     def converted(self) -> bool:
@@ -52,6 +54,7 @@ def types(
     layout: str = "nn",
     overlap: int = 0,
     constant_b: bool = False,
+    scaled: bool = False,
 ) -> Types:
     """Fill in and check the storage types and the layout of a fused kernel.
 
@@ -63,9 +66,11 @@ def types(
         layout: "nn", "nt", "tn" or "tt": whether A and B are stored as they are or transposed.
         overlap: as in ``Types``.
         constant_b: as in ``Types``.
+        scaled: as in ``Types``.
 
     Raises:
-        ValueError: a type, a layout or a number of products that the kernels do not have.
+        ValueError: a type, a layout or a number of products that the kernels do not have, or both ``overlap`` and
+            ``scaled``.
     """
     if dtype not in TYPES:
         raise ValueError(f"unknown dtype {dtype!r} of a fused kernel; choose one of {', '.join(TYPES)}")
@@ -77,7 +82,10 @@ def types(
         raise ValueError(f"unknown layout {layout!r} of A and B; choose one of {', '.join(LAYOUTS)}")
     if int(overlap) < 0:
         raise ValueError(f"so many products cannot come first: {overlap}; give 0 for one phase, or 1 and more")
-    return Types(dtype, plane_dtype or dtype, c_dtype or dtype, layout, int(overlap), bool(constant_b and overlap))
+    if overlap and scaled:
+        raise ValueError("nothing overlaps where rows and columns are scaled, since all blocks are copied then")
+    both = bool(constant_b and overlap)
+    return Types(dtype, plane_dtype or dtype, c_dtype or dtype, layout, int(overlap), both, bool(scaled))
 
 
 def prefix(plan: Plan, kinds: Types, family: str) -> str:
@@ -86,6 +94,7 @@ def prefix(plan: Plan, kinds: Types, family: str) -> str:
     parts += [
         f"overlapped{kinds.overlap}" if kinds.overlap else "",
         "constant_b" if kinds.constant_b else "",
+        "scaled" if kinds.scaled else "",
         "fp32c" if kinds.output != kinds.input else "",
         kinds.layout if kinds.layout != "nn" else "",
     ]
@@ -126,6 +135,8 @@ def fused_text(
         further: declarations that this kind of kernel needs.
         pending: how pending tiles are stored, "fp32" or "fp16".
     """
+    if kinds.scaled:
+        parts = [part for each in parts for part in ((each, "exponents") if each == "planes" else (each,))]
     includes, body = joined(parts, (kinds.input, kinds.plane, kinds.output))
     text = [_banner(found, kinds, arch, version, pending), guarded(includes), _constants(found, kinds, units, pending)]
     text += [further, body] if further else [body]
@@ -167,9 +178,10 @@ def _constants(found: Schedule, kinds: Types, units: tuple[int, int, int], pendi
     tolerance = unit * max(1.0, growth(plan.scheme) / plan.format.volume)
     names = {"fp16": "f16", "bf16": "bf16"}
     plane_mma = f'#define SUBCUBIC_PLANE_MMA "{names[kinds.plane]}"\n' if kinds.converted else ""
+    scaled = "#define SUBCUBIC_SCALED\n" if kinds.scaled else ""
     return f"""\
 #define SUBCUBIC_INPUT_MMA "{names[kinds.input]}"
-{plane_mma}
+{plane_mma}{scaled}
 namespace {{
 
 using Input = {STORAGE[kinds.input].name};
@@ -182,6 +194,7 @@ constexpr int kBlocksM = {m}, kBlocksK = {k}, kBlocksN = {n};
 constexpr float kDivisor = {plan.divisor};
 constexpr bool kConverted = {str(kinds.converted).lower()};  // planes are of another type than the matrices
 constexpr bool kConstantB = {str(kinds.constant_b).lower()};  // the first of two phases needs planes of B
+constexpr bool kScaled = {str(kinds.scaled).lower()};  // by powers of two, rows of A and columns of B
 constexpr bool kTransposedA = {_flag(kinds, 0)}, kTransposedB = {_flag(kinds, 1)};  // as they lie in memory
 #ifdef SUBCUBIC_MAIN
 // Of the self-test: relative Frobenius error, and whether small integers pass through every step exactly.

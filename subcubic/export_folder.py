@@ -62,6 +62,8 @@ def export_fused(
         raise UsageError(
             "nothing overlaps where C is fp32, which is not stored in bulk; leave --overlap or --c-dtype out"
         )
+    if options.get("overlap") and options.get("scale"):
+        raise UsageError("nothing overlaps where rows and columns are scaled; leave --overlap or --scale out")
     if output is not None and output.exists() and not output.is_dir():
         raise UsageError(f"--output {output} is a file; with --arch a folder is written")
     if arch == "sm_90":

@@ -73,6 +73,10 @@ def export(
     constant_b: Annotated[
         bool, typer.Option("--constant-b", help="With --arch: the loaders also make the planes of a constant B once.")
     ] = False,
+    scale: Annotated[
+        bool,
+        typer.Option("--scale", help="With --arch: rows of A and columns of B are scaled by powers of two meanwhile."),
+    ] = False,
     levels: Annotated[int, typer.Option(help="Levels of recursion, by Kronecker power.")] = 1,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File or folder to write to.")] = None,
     build: Annotated[
@@ -110,6 +114,8 @@ def export(
     chosen: dict[str, Any] = {name: value.value for name, value in fused.items() if value is not None}
     if overlap:
         chosen["overlap"] = OVERLAP
+    if scale:
+        chosen["scale"] = True
     if arch is not None:
         if to is not Target.CUDA:
             raise UsageError("--arch needs --to cuda")

@@ -83,13 +83,6 @@ __global__ void __launch_bounds__(kPeakThreads) exponents_of_peaks(uint32_t* pea
   reinterpret_cast<int*>(peaks)[i] = exponent < 1 - bias ? 1 - bias : exponent;
 }
 
-// An element of C, out of the powers of its row and its column. The two are added first: one of them alone could
-// overflow what together stays in range. In halves, since their sum may be no normal number's exponent.
-__host__ __device__ __forceinline__ Accumulator unscaled(Accumulator value, int row_exponent, int column_exponent) {
-  const int exponent = -row_exponent - column_exponent, half = exponent >> 1;
-  return value * power_of_two<Accumulator>(half) * power_of_two<Accumulator>(exponent - half);
-}
-
 #ifndef __CUDACC_RTC__  // host code
 // Queues what finds the exponents of all rows, or of all columns, of a matrix: `exponents` has one int for each.
 template <bool BY_COLUMN>

@@ -25,10 +25,13 @@ size_t bytes_of(int sources, int64_t rows, int64_t columns, size_t element) {
   return up(static_cast<int64_t>(element) * sources * rows * columns, 256);
 }
 
+// Of exponents, one for each of `count` rows or columns.
+size_t exponent_bytes(int64_t count) { return kScaled ? up(static_cast<int64_t>(sizeof(int)) * count, 256) : 0; }
+
 // Block sizes and the parts of a workspace, of which some may not be needed.
 struct Layout {
   int64_t m, n, k;
-  size_t scratch, planes_a, planes_b, copies_a, copies_b, total;
+  size_t scratch, planes_a, planes_b, copies_a, copies_b, exponents_a, exponents_b, total;
 
   Layout(int64_t M, int64_t N, int64_t K, bool make_a, bool make_b, bool copy_a, bool copy_b)
       : m(part(M, kBlocksM, kUnitM)), n(part(N, kBlocksN, kUnitN)), k(part(K, kBlocksK, kUnitK)) {
@@ -37,7 +40,9 @@ struct Layout {
     planes_b = planes_a + (make_a ? bytes_of(kPlanesA, m, k, sizeof(Plane)) : 0);
     copies_a = planes_b + (make_b ? bytes_of(kPlanesB, k, n, sizeof(Plane)) : 0);
     copies_b = copies_a + (copy_a ? bytes_of(kPlainA, m, k, sizeof(Input)) : 0);
-    total = copies_b + (copy_b ? bytes_of(kPlainB, k, n, sizeof(Input)) : 0);
+    exponents_a = copies_b + (copy_b ? bytes_of(kPlainB, k, n, sizeof(Input)) : 0);
+    exponents_b = exponents_a + (make_a ? exponent_bytes(M) : 0);
+    total = exponents_b + (make_b ? exponent_bytes(N) : 0);
   }
 };
 
@@ -67,9 +72,39 @@ Side side_b(const void* B, int64_t ldb, int64_t N, int64_t K, const void* planes
   return kTransposedB ? side(B, ldb, N, K, planes, n, k) : side(B, ldb, K, N, planes, k, n);
 }
 
+// Bytes of the planes of one side, behind which lie its exponents.
+size_t planes_of_a(int64_t M, int64_t K) {
+  return bytes_of(kPlanesA, part(M, kBlocksM, kUnitM), part(K, kBlocksK, kUnitK), sizeof(Plane));
+}
+size_t planes_of_b(int64_t N, int64_t K) {
+  return bytes_of(kPlanesB, part(K, kBlocksK, kUnitK), part(N, kBlocksN, kUnitN), sizeof(Plane));
+}
+template <class P>
+int* behind(P* planes, size_t bytes) {
+  return reinterpret_cast<int*>(const_cast<char*>(reinterpret_cast<const char*>(planes)) + bytes);
+}
+
+// Queues what finds the exponents of one side, by the columns of what lies in memory or by its rows.
+Status find(cudaStream_t stream, const Side& from, bool by_columns, int* exponents) {
+#ifdef SUBCUBIC_SCALED
+  const auto queue = by_columns ? find_exponents<true> : find_exponents<false>;
+  return queue(stream, from.matrix, from.ld, from.rows, from.columns, exponents);
+#else
+  return kDone;
+#endif
+}
+
+void scale(PlaneJob& job, bool by_columns, const int* exponents) {
+  if (kScaled) (by_columns ? job.column_exponents : job.row_exponents) = exponents;
+}
+
+// Which of A's and B's rows and columns in memory are those of C.
+constexpr bool kColumnsOfA = kTransposedA, kColumnsOfB = !kTransposedB;
+
 // Whether blocks cannot be read where they lie.
 template <class Map>
 bool must_copy(const Side& from) {
+  if (kScaled) return true;
   const bool exact = from.rows == Map::rows * from.block_rows && from.columns == Map::columns * from.block_columns;
   return !row_aligned(from.matrix, from.ld) || (kExactBlocks && !exact);
 }
@@ -107,22 +142,34 @@ Status check_pack(const void* handle, const Side& from, const void* planes, size
 
 // Makes the planes that were not given, and copies of the blocks of a matrix whose rows are not aligned. A kernel of two
 // phases makes planes itself, if they are all that is missing and its first phase does without them.
-Status prepare_sides(cudaStream_t stream, char* workspace, const Layout& layout, bool copy_a, bool copy_b, Work& work) {
+Status prepare_sides(cudaStream_t stream, char* workspace, const Layout& layout, bool copy_a, bool copy_b, size_t given_a,
+                     size_t given_b, Work& work) {
   Side &a = work.a, &b = work.b;
   Plane* planes_a = a.planes ? nullptr : reinterpret_cast<Plane*>(workspace + layout.planes_a);
   Plane* planes_b = b.planes ? nullptr : reinterpret_cast<Plane*>(workspace + layout.planes_b);
   Input* copies_a = copy_a ? reinterpret_cast<Input*>(workspace + layout.copies_a) : nullptr;
   Input* copies_b = copy_b ? reinterpret_cast<Input*>(workspace + layout.copies_b) : nullptr;
-  const PlaneJob job_a = job_of(a, planes_a, copies_a), job_b = job_of(b, planes_b, copies_b);
+  PlaneJob job_a = job_of(a, planes_a, copies_a), job_b = job_of(b, planes_b, copies_b);
   Status status = kDone;
+  if (kScaled) {
+    int* of_a = planes_a ? behind(workspace, layout.exponents_a) : behind(a.planes, given_a);
+    int* of_b = planes_b ? behind(workspace, layout.exponents_b) : behind(b.planes, given_b);
+    if (planes_a) status = find(stream, a, kColumnsOfA, of_a);
+    if (planes_b && !status) status = find(stream, b, kColumnsOfB, of_b);
+    if (status) return status;
+    scale(job_a, kColumnsOfA, of_a);
+    scale(job_b, kColumnsOfB, of_b);
+    work.row_exponents = of_a;
+    work.column_exponents = of_b;
+  }
   if (kBoundary > 0 && !copy_a && !copy_b) {
     work.make_a = job_a;
     if (kConstantB)
-      status = make_planes<MapA, MapB>(stream, {}, job_b);
+      status = make_planes<MapA, MapB, kScaled>(stream, {}, job_b);
     else
       work.make_b = job_b;
   } else {
-    status = make_planes<MapA, MapB>(stream, job_a, job_b);
+    status = make_planes<MapA, MapB, kScaled>(stream, job_a, job_b);
   }
   if (planes_a) a.planes = planes_a;
   if (planes_b) b.planes = planes_b;
@@ -150,7 +197,7 @@ int SCHEME_open(void** handle) {
   if (!opened) return report(kFailed, "out of host memory");
   // Modules load lazily, which must not happen while a graph is being captured.
   Status status = open_machine(opened->machine);
-  if (!status) status = load_planes<MapA, MapB>();
+  if (!status) status = load_planes<MapA, MapB, kScaled>();
   if (status) {
     SCHEME_close(opened);
     return status;
@@ -166,25 +213,37 @@ size_t SCHEME_workspace(int64_t M, int64_t N, int64_t K) {
 
 // More than nothing, so that 0 always means sizes that cannot be launched.
 size_t SCHEME_planes_a(int64_t M, int64_t K) {
-  return fits(M, 1, K) ? bytes_of(kPlanesA, part(M, kBlocksM, kUnitM), part(K, kBlocksK, kUnitK), sizeof(Plane)) + 256 : 0;
+  return fits(M, 1, K) ? planes_of_a(M, K) + exponent_bytes(M) + 256 : 0;
 }
 
 size_t SCHEME_planes_b(int64_t N, int64_t K) {
-  return fits(1, N, K) ? bytes_of(kPlanesB, part(K, kBlocksK, kUnitK), part(N, kBlocksN, kUnitN), sizeof(Plane)) + 256 : 0;
+  return fits(1, N, K) ? planes_of_b(N, K) + exponent_bytes(N) + 256 : 0;
 }
 
 int SCHEME_pack_a(void* handle, void* stream, int64_t M, int64_t K, const void* A, int64_t lda, void* planes,
                   size_t planes_bytes) {
   const Side from = side_a(A, lda, M, K, nullptr);
-  const Status status = check_pack(handle, from, planes, planes_bytes, SCHEME_planes_a(M, K));
-  return status ? status : make_planes<MapA, MapB>(static_cast<cudaStream_t>(stream), job_of(from, planes, nullptr), {});
+  Status status = check_pack(handle, from, planes, planes_bytes, SCHEME_planes_a(M, K));
+  if (status) return status;
+  const cudaStream_t queue = static_cast<cudaStream_t>(stream);
+  int* exponents = behind(static_cast<char*>(planes), planes_of_a(M, K));
+  PlaneJob job = job_of(from, planes, nullptr);
+  scale(job, kColumnsOfA, exponents);
+  status = find(queue, from, kColumnsOfA, exponents);
+  return status ? status : make_planes<MapA, MapB, kScaled>(queue, job, {});
 }
 
 int SCHEME_pack_b(void* handle, void* stream, int64_t N, int64_t K, const void* B, int64_t ldb, void* planes,
                   size_t planes_bytes) {
   const Side from = side_b(B, ldb, N, K, nullptr);
-  const Status status = check_pack(handle, from, planes, planes_bytes, SCHEME_planes_b(N, K));
-  return status ? status : make_planes<MapA, MapB>(static_cast<cudaStream_t>(stream), {}, job_of(from, planes, nullptr));
+  Status status = check_pack(handle, from, planes, planes_bytes, SCHEME_planes_b(N, K));
+  if (status) return status;
+  const cudaStream_t queue = static_cast<cudaStream_t>(stream);
+  int* exponents = behind(static_cast<char*>(planes), planes_of_b(N, K));
+  PlaneJob job = job_of(from, planes, nullptr);
+  scale(job, kColumnsOfB, exponents);
+  status = find(queue, from, kColumnsOfB, exponents);
+  return status ? status : make_planes<MapA, MapB, kScaled>(queue, {}, job);
 }
 
 int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, double alpha, const void* A,
@@ -226,7 +285,8 @@ int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, d
                {},
                reinterpret_cast<float4*>(base + layout.scratch),
                reinterpret_cast<unsigned*>(base)};
-  if (Status status = prepare_sides(queue, base, layout, copy_a, copy_b, work)) return status;
+  Status status = prepare_sides(queue, base, layout, copy_a, copy_b, planes_of_a(M, K), planes_of_b(N, K), work);
+  if (status) return status;
   return run(static_cast<const Handle*>(handle)->machine, queue, work);
 }
 

@@ -22,10 +22,21 @@ struct Work {
   PlaneJob make_a, make_b;  // planes that the kernel makes itself; no matrix: none
   float4* scratch;     // scratch_bytes(m, n, k)
   unsigned* counters;  // 4096 bytes, zero between launches
+  // Of each row and column of C, if planes and copies were scaled by them; what is in C is not.
+  const int *row_exponents, *column_exponents;
 };
 
+// A sum of scaled planes as C has it.
+template <class Exponents>
+__device__ __forceinline__ Accumulator unscaled_at(Accumulator value, const Exponents& of, int64_t row, int64_t column) {
+  if constexpr (kScaled)
+    return unscaled(value, __ldg(of.row_exponents + row), __ldg(of.column_exponents + column));
+  else
+    return value;
+}
+
 #ifdef __CUDACC_RTC__  // where nothing launches it, a template has to be asked for
-template __global__ void planes_kernel<MapA, MapB, false>(const PlaneJob, const PlaneJob, unsigned);
+template __global__ void planes_kernel<MapA, MapB, kScaled>(const PlaneJob, const PlaneJob, unsigned);
 #endif
 
 }  // namespace

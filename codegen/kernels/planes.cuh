@@ -47,6 +47,13 @@ __host__ __device__ __forceinline__ T power_of_two(int exponent) {
   return value;
 }
 
+// An element of C, out of the powers of its row and its column. The two are added first: one of them alone could
+// overflow what together stays in range. In halves, since their sum may be no normal number's exponent.
+[[maybe_unused]] __host__ __device__ __forceinline__ Accumulator unscaled(Accumulator value, int row_exponent, int column_exponent) {
+  const int exponent = -row_exponent - column_exponent, half = exponent >> 1;
+  return value * power_of_two<Accumulator>(half) * power_of_two<Accumulator>(exponent - half);
+}
+
 // What is kept of a block: its elements as they lie in memory, or widened and scaled.
 template <bool SCALED>
 struct Kept {

@@ -46,6 +46,17 @@ W __ldcs(const W* from) {
   return *from;
 }
 template <class W>
+W __ldg(const W* from) {
+  return *from;
+}
+// Each lane as if it were alone, so that every one of them writes its own maximum.
+static unsigned __reduce_max_sync(unsigned, unsigned value) { return value; }
+static unsigned atomicMax(unsigned* to, unsigned value) {
+  const unsigned old = *to;
+  if (value > old) *to = value;
+  return old;
+}
+template <class W>
 W __ldcg(const W* from) {
   return __ldcs(from);
 }
@@ -291,6 +302,7 @@ cudaError_t cudaFree(T* memory) {
   return free(memory), cudaSuccess;
 }
 static cudaError_t cudaMemset(void* to, int value, size_t bytes) { return memset(to, value, bytes), cudaSuccess; }
+static cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) { return cudaMemset(to, value, bytes); }
 static cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
   return memcpy(to, from, bytes), cudaSuccess;
 }

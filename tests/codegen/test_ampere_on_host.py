@@ -43,8 +43,8 @@ def emulated(name, kinds) -> str:
     return fused_text(found, kinds, FAMILY, "sm_80", parts, "unknown", UNITS, block_tables(found))
 
 
-def opened(name, dtype, plane_dtype, c_dtype, folder, change=lambda text: text) -> Opened:
-    kinds = types(dtype, plane_dtype, c_dtype)
+def opened(name, dtype, plane_dtype, c_dtype, folder, change=lambda text: text, scaled=False) -> Opened:
+    kinds = types(dtype, plane_dtype, c_dtype, scaled=scaled)
     library = build(change(emulated(name, kinds)), folder)
     return Opened(library, prefix(PLANS[name], kinds, FAMILY), dtype, kinds.output)
 
@@ -150,3 +150,33 @@ def test_wrong_arguments_are_refused_in_one_sentence(tmp_path):
     assert kernel.entry("open")(None) == 2 and kernel.error() == "handle must not be null"
     assert kernel.entry("workspace")(0, 1, 1) == kernel.entry("planes_a")(1, 0) == kernel.entry("planes_b")(0, 1) == 0
     kernel.entry("close")(None)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "plane_dtype", "reach"),
+    [
+        ("winograd", "bf16", None, 30),
+        ("winograd", "bf16", "fp16", 30),
+        ("winograd", "fp16", None, 5),
+        ("rectangular", "bf16", None, 30),
+        ("trivial", "bf16", None, 30),
+    ],
+)
+def test_scaled_rows_and_columns_come_out_exactly(name, dtype, plane_dtype, reach, tmp_path):
+    kernels = []
+    for scaled in (False, True):
+        (tmp_path / str(scaled)).mkdir()
+        kernels.append(opened(name, dtype, plane_dtype, None, tmp_path / str(scaled), scaled=scaled))
+    differs = False
+    for i, (m, k, n, gap, packed) in enumerate([(140, 70, 133, 0, False), (131, 40, 72, 3, True)]):
+        a, b, _ = integers(m, k, n)
+        rng = np.random.default_rng(i)
+        rows, columns = (np.exp2(rng.integers(-reach, reach + 1, shape)) for shape in ((m, 1), (1, n)))
+        expected = rows * (a @ b) * columns
+        zero = np.zeros((m, n))
+        plain, found = (kernel.multiply(a * rows, b * columns, zero, 1.0, 0.0, gap, 0, packed) for kernel in kernels)
+        np.testing.assert_array_equal(found, expected)
+        differs |= bool((plain != expected).any())
+        held = kernels[1].multiply(a * rows, b * columns, expected, -1.0, 1.0, gap, 0, packed)
+        np.testing.assert_array_equal(held, zero)
+    assert differs or name == "trivial" or reach < 30

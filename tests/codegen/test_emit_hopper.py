@@ -19,6 +19,7 @@ def test_switches_are_constants_of_the_text():
     assert "kPaced = false, kSharing = false" in text
     assert "kConstantB = true" in emit_hopper(WINOGRAD, overlap=1, constant_b=True)
     assert emit_hopper(WINOGRAD, constant_b=True) == emit_hopper(WINOGRAD)
+    assert "row_peaks" not in emit_hopper(WINOGRAD) and "kScaled = true" in emit_hopper(WINOGRAD, scale=True)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +56,7 @@ def test_what_has_no_pending_tiles_is_the_same_with_narrow_ones():
         (WINOGRAD, {"pending_bits": 8}, "pending tiles have 16 or 32 bits, not 8"),
         (WINOGRAD, {"overlap": -1}, "so many products cannot come first: -1"),
         (plan(strassen()), {"overlap": 1}, "need no planes"),
+        (WINOGRAD, {"overlap": 1, "scale": True}, "nothing overlaps where rows and columns are scaled"),
     ],
 )
 def test_what_cannot_be_emitted_is_one_sentence(found, options, message):

@@ -51,6 +51,10 @@ CASES += [
     ("sm_90a", "winograd", {"dtype": "fp16", "c_dtype": "fp32", "layout": layout}) for layout in ("nt", "tn", "tt")
 ]
 CASES += [("sm_80", scheme, {"dtype": "bf16"}) for scheme in ("trivial", "winograd2", "3x3x3")]
+CASES += [
+    ("sm_90a", "winograd", {"dtype": "bf16", "scale": True}),
+    ("sm_80", "winograd", {"dtype": "bf16", "scale": True}),
+]
 CASES += [("sm_80", "winograd", MIXED), ("sm_120", "winograd", {"dtype": "fp16"})]
 
 needs_nvrtc = needs(nvrtc.path)

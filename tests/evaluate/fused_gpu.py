@@ -173,21 +173,28 @@ def product(
     integers: bool = False,
     layout: str = "nn",
     seed: int = 0,
+    reach: int = 0,
 ) -> Product:
-    """Draw a product: standard normal operands, or integers of -1..1 of which every plane and sum is exact."""
+    """Draw a product: standard normal operands, or integers of -1..1 of which every plane and sum is exact.
+
+    With ``reach`` rows of A and columns of B are multiplied by powers of two, with exponents up to that.
+    """
     xp = array_module()
     m, n, k = shape
     rng = xp.random.default_rng(seed + 7 * m + 11 * n + 13 * k)
 
-    def stored(rows: int, columns: int, letter: str) -> tuple[Any, Any]:
+    def stored(rows: int, columns: int, letter: str, powers: tuple[int, int] = (1, 1)) -> tuple[Any, Any]:
         size = (columns, rows) if letter == "t" else (rows, columns)
         values = rng.integers(-1, 2, size).astype(xp.float32) if integers else rng.standard_normal(size, xp.float32)
+        if reach:
+            exponents = rng.integers(-reach, reach + 1, powers).astype(xp.float32)
+            values *= xp.exp2(exponents.T if letter == "t" else exponents)
         matrix = poison(xp, (size[0], size[1] + gap), dtype)
         matrix[:, : size[1]] = narrow(xp, values, dtype)
         exact = widen(xp, matrix[:, : size[1]], dtype)
         return matrix, exact.T if letter == "t" else exact
 
-    (a, left), (b, right) = stored(m, k, layout[0]), stored(k, n, layout[1])
+    (a, left), (b, right) = stored(m, k, layout[0], (m, 1)), stored(k, n, layout[1], (1, n))
     c, old = stored(m, n, "n") if beta else (poison(xp, (m, n + gap), dtype), 0.0)
     exact = alpha * (left @ right) + beta * old
     scale = abs(alpha) * float(xp.linalg.norm(left) * xp.linalg.norm(right)) / k**0.5 + float(xp.linalg.norm(exact))
@@ -213,12 +220,19 @@ def warm_up() -> None:
 
 
 def check(
-    one: Opened, shape: tuple[int, int, int], gap: int, alpha: float, beta: float, integers: bool = False
+    one: Opened,
+    shape: tuple[int, int, int],
+    gap: int,
+    alpha: float,
+    beta: float,
+    integers: bool = False,
+    reach: int = 0,
 ) -> None:
     """Every way to give the operands gives the product, and writes C and nothing else."""
     xp = array_module()
     stream = xp.cuda.Stream(non_blocking=True)
-    made = drawn(shape, one.variant.dtype, gap, alpha=alpha, beta=beta, integers=integers, layout=one.variant.layout)
+    layout = one.variant.layout
+    made = drawn(shape, one.variant.dtype, gap, alpha=alpha, beta=beta, integers=integers, layout=layout, reach=reach)
     workspace = one.workspace(shape)
     xp.cuda.Device().synchronize()
     planes = {side: one.pack(made, side, stream) for side in "ab"}

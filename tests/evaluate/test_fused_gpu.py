@@ -49,6 +49,9 @@ OVERLAPPED += [("winograd", "bf16", {"overlap": 1, "pending_bits": 32})]
 # Pending tiles as they are not by default: of 16 bits with planes in FP16, of 32 with others.
 OTHERWISE = [("winograd", "fp16", 16), ("3x4x5", "fp16", 16), ("winograd", "bf16", 32), ("winograd2", "bf16", 32)]
 OTHERWISE += [("rational", "bf16", 32), ("4x4x2", "bf16", 32)]
+# Rows and columns scaled by powers of two, and the layout.
+SCALED = [("winograd", "bf16", "nn"), ("winograd", "fp16", "tt"), ("winograd2", "bf16", "nn"), ("4x4x2", "bf16", "nt")]
+SCALED += [("plain", "bf16", "tn"), ("3x3x3", "bf16", "nn")]
 # M, N, K: one element, less than a block each, odd, beyond a tile, whole tiles, long and thin.
 SHAPES = [(1, 1, 1), (7, 5, 300), (101, 67, 83), (259, 517, 130), (768, 1024, 512), (3, 2000, 40), (1500, 9, 1030)]
 PADS = [(0, 1.0, 0.0), (3, -0.5, 2.0), (8, 2.0, 0.0)]  # gap between rows, alpha, beta
@@ -73,6 +76,7 @@ def builds(arch: str) -> list[Build]:
         found += [(name, variant("bf16", layout=layout)) for name, layout in TURNED]
         found += [(name, variant("bf16", planes, **options)) for name, planes, options in OVERLAPPED]
         found += [(name, variant("bf16", planes, pending_bits=bits)) for name, planes, bits in OTHERWISE]
+        found += [(name, variant("bf16", planes, layout, scale=1)) for name, planes, layout in SCALED]
         programs += [("winograd", variant("bf16", overlap=2))]
     found.sort(key=lambda each: -the_plan(each[0]).rank)
     return [Build(library, *each, arch) for each in found] + [Build(program, *each, arch) for each in programs]
@@ -170,6 +174,18 @@ def test_launches_that_make_their_planes_repeat_bit_for_bit(kernel, name, planes
 def test_pending_tiles_of_either_width_are_right_and_repeat(kernel, name, planes, bits):
     with kernel(name, variant("bf16", planes, pending_bits=bits)) as one:
         check_all(one, 0)
+        for shape, times in repeated(one.plan):
+            repeat(one, shape, times)
+    array_module().get_default_memory_pool().free_all_blocks()
+
+
+@pytest.mark.parametrize(("name", "planes", "layout"), SCALED)
+def test_scaled_rows_and_columns_are_right_and_small_ones_exact(kernel, name, planes, layout):
+    """Powers of two far apart, which no sum of two rows of A could hold in either type."""
+    with kernel(name, variant("bf16", planes, layout, scale=1)) as one:
+        check_all(one, 0)
+        for shape, gap in INTEGERS:
+            check(one, shape, gap, 1.0, 0.0, integers=True, reach=30)
         for shape, times in repeated(one.plan):
             repeat(one, shape, times)
     array_module().get_default_memory_pool().free_all_blocks()

@@ -138,6 +138,8 @@ def test_without_a_name_the_folder_has_the_kernels(cli, home, fused):
         (["--arch", "sm_80", "--dtype", "bf16", "--layout", "nt"], "the fused kernels for sm_80 have no --layout"),
         (["--arch", "sm_80", "--dtype", "bf16", "--overlap"], "the fused kernels for sm_80 have no --overlap"),
         (["--arch", "sm_90a", "--dtype", "bf16", "--overlap", "--c-dtype", "fp32"], "nothing overlaps where C is fp32"),
+        (["--arch", "sm_90a", "--dtype", "bf16", "--overlap", "--scale"], "leave --overlap or --scale out"),
+        (["--dtype", "bf16", "--scale"], "--scale needs a fused kernel: choose its architecture"),
         (["--arch", "sm_90a", "--dtype", "bf16", "--overlap", "--to", "numpy"], "--arch needs --to cuda"),
         (["--dtype", "bf16", "--overlap", "--to", "triton"], "--overlap needs a fused kernel: choose its architecture"),
         (["--dtype", "bf16", "--overlap"], "--overlap needs a fused kernel: choose its architecture"),
@@ -167,6 +169,21 @@ def test_real_emitters_fill_a_folder(cli, home, arch):
     source, header = (Path(done.json[name]).read_text() for name in ("path", "header"))
     entry = re.search(r"\w+_launch(?=\()", header)[0]
     assert f"int {entry}(" in source and f"code={arch}" in (home / "Makefile").read_text() and done.json["id"] in source
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_80"])
+def test_a_kernel_that_scales_says_so(cli, home, arch):
+    assert cli("export", "winograd", "--dtype", "bf16", "--arch", arch, "--scale", "-o", home / "out").code == 0
+    (source,) = (home / "out").glob("*.cu")
+    assert "_scaled_" in source.stem and "find_exponents" in source.read_text()
+    assert "which it takes out of C" in (home / "out" / "README.md").read_text()
+
+
+def test_phases_for_a_constant_b_let_more_products_come_first(cli, home):
+    options = ["--dtype", "bf16", "--arch", "sm_90a", "--overlap", "--constant-b"]
+    assert cli("export", "winograd", *options, "-o", home / "out").code == 0
+    (source,) = (home / "out").glob("*.cu")
+    assert "overlapped2_constant_b" in source.stem and "those of B are made before" in source.read_text()
 
 
 @pytest.mark.parametrize("overlap", [False, True])

@@ -54,8 +54,9 @@ __device__ __forceinline__ void add_product(Accumulators& sums, Loader& loader, 
   }
 }
 
-// C = alpha * sum / divisor + beta * C for two neighbours of a row, of which `valid` exist.
-__device__ __forceinline__ void write_pair(const Work& work, Output* to, int valid, bool aligned, Pack<2> sum) {
+// C = alpha * sum / divisor + beta * C for two neighbours of a row, of which `valid` exist; the first is at (row, column).
+__device__ __forceinline__ void write_pair(const Work& work, Output* to, int64_t row, int64_t column, int valid,
+                                           bool aligned, Pack<2> sum) {
   if (valid <= 0) return;
   if (kDivisor != 1) {
     sum.v[0] /= kDivisor;
@@ -63,6 +64,8 @@ __device__ __forceinline__ void write_pair(const Work& work, Output* to, int val
   }
   sum = work.alpha * sum;
   const bool two = valid > 1;
+  sum.v[0] = unscaled_at(sum.v[0], work, row, column);
+  if (two) sum.v[1] = unscaled_at(sum.v[1], work, row, column + 1);
   if (work.beta != 0) {
     Accumulator old[2] = {0, 0};
     widen(to[0], old[0]);
@@ -107,8 +110,10 @@ __device__ __forceinline__ void publish(const Accumulators& sums, const Publicat
         __stcg(at, sum);
         continue;
       }
-      if (16 * i < rows) write_pair(work, to + 8 * j, columns - 8 * j, aligned, {sum.x, sum.y});
-      if (16 * i + 8 < rows) write_pair(work, to + 8 * work.ldc + 8 * j, columns - 8 * j, aligned, {sum.z, sum.w});
+      const int64_t of_row = first_row + row + 16 * i, of_column = first_column + column + 8 * j;
+      if (16 * i < rows) write_pair(work, to + 8 * j, of_row, of_column, columns - 8 * j, aligned, {sum.x, sum.y});
+      if (16 * i + 8 < rows)
+        write_pair(work, to + 8 * work.ldc + 8 * j, of_row + 8, of_column, columns - 8 * j, aligned, {sum.z, sum.w});
     }
     to += 16 * work.ldc;
   }

@@ -43,7 +43,7 @@ __device__ __forceinline__ int bound_of(const float (&sums)[N], float factor) {
 
 // Makes sums of two stored numbers: times a power of two, in FP32. A part of the power is applied in FP16, so that the
 // compiler does not widen a whole window before the power is known, for which there are no registers.
-struct Widener {
+struct [[maybe_unused]] Widener {
   float first, rest;
 
   __device__ __forceinline__ explicit Widener(int exponent)

@@ -44,7 +44,8 @@ struct Problem {
   u32 units, units_a;  // of work to make planes, and how many of them are of A
   int workers;         // clusters that begin with products, the others begin with planes; 0: all are alike
   int rounds;          // whole tiles of each cluster; the rest is shared
-  void* sums;          // FP32 blocks of C of each share, one after the other
+  void* sums;          // blocks of C of each share, one after the other
+  const int *row_exponents, *column_exponents;  // of C, see Work
   Job shares[kMaxClusters][2];
   Sharers sharers[kMaxClusters];  // of each tile after the whole ones
 };

@@ -217,6 +217,8 @@ Status launch(const Machine& machine, cudaStream_t stream, const Work& w) {
   }
   problem.workers = problem.units ? workers(tiles, clusters) : 0;
   problem.rounds = dealt.rounds;
+  problem.row_exponents = w.row_exponents;
+  problem.column_exponents = w.column_exponents;
   problem.sums = reinterpret_cast<char*>(w.scratch) + slot_bytes(w.m, w.n, w.k);
   if (dealt.tiles[0]) share_out<TILE_N>(dealt, clusters, problem);
   products<TILE_N, DIRECT><<<2 * clusters, kThreads, Tile<TILE_N>::shared_bytes, stream>>>(maps, problem);

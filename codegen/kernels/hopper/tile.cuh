@@ -340,31 +340,47 @@ struct Publisher {
     fence_shared();  // nothing leaves after it, and what comes next may come at once
   }
 
+  // Where in C a thread's sum of this number lies, from the corner of its group's part of the tile.
+  __device__ __forceinline__ i64 row_of(int corner, int i) const {
+    return static_cast<i64>(kPublications[now].row) * problem.M + corner + (thread >> 5) * 16 + ((thread & 31) >> 2) +
+           8 * ((i >> 1) & 1);
+  }
+  __device__ __forceinline__ i64 column_of(int corner, int i) const {
+    return static_cast<i64>(kPublications[now].column) * problem.N + corner + (thread & 3) * 2 + 8 * (i >> 2) + (i & 1);
+  }
+
   // Two sums in a register of the window, after adding what has come.
   template <bool ADD>
   __device__ __forceinline__ void pack(const float (&sums)[T::sums], float c, u32 spare) {
-    const auto value = [&](float sum, float came) { return ADD ? problem.scale * (c * sum + came) : c * sum; };
+    const int row = kScaled ? shared_read(note(job)) : 0, column = kScaled ? shared_read(note(job) + 4) : 0;
+    const auto value = [&](int i, float came) {
+      const float sum = ADD ? problem.scale * (c * sums[i] + came) : c * sums[i];
+      // Where C is a single block, tiles reach beyond its edge.
+      if constexpr (kScaled)
+        return unscaled_at(sum, problem, min(row_of(row, i), problem.rows - 1), min(column_of(column, i), problem.columns - 1));
+      else
+        return sum;
+    };
     if constexpr (T::narrow && ADD) {
       const Widener widen(bounds.of(kPublications[now].slot) - kTop);
 #pragma unroll
       for (int i = 0; i < T::sums / 2; ++i) {
         float low, high;
         widen(window[i], low, high);
-        window[i] = packed<Output>(value(sums[2 * i], low), value(sums[2 * i + 1], high));
+        window[i] = packed<Output>(value(2 * i, low), value(2 * i + 1, high));
       }
     } else {
 #pragma unroll
       for (int i = 0; i < T::window / 2; ++i)
-        window[i] = packed<Output>(value(sums[2 * i], ADD ? window[2 * i] : 0.f),
-                                   value(sums[2 * i + 1], ADD ? window[2 * i + 1] : 0.f));
+        window[i] = packed<Output>(value(2 * i, ADD ? window[2 * i] : 0.f), value(2 * i + 1, ADD ? window[2 * i + 1] : 0.f));
       if (ADD && T::staged) wait_for(0);
       unrolled<0, (T::sums - T::window) / 4>([&](auto I) {
         constexpr int i = decltype(I)::value, a = T::window + 4 * i;
         if constexpr (ADD && i == 8) wait_for(1);
         float v[4] = {0.f, 0.f, 0.f, 0.f};
         if constexpr (ADD) shared_load<i % 8 * kRowOfThreads>((i < 8 ? staging() : spare) + thread * 16, v);
-        window[a / 2] = packed<Output>(value(sums[a], v[0]), value(sums[a + 1], v[1]));
-        window[a / 2 + 1] = packed<Output>(value(sums[a + 2], v[2]), value(sums[a + 3], v[3]));
+        window[a / 2] = packed<Output>(value(a, v[0]), value(a + 1, v[1]));
+        window[a / 2 + 1] = packed<Output>(value(a + 2, v[2]), value(a + 3, v[3]));
       });
     }
   }
@@ -386,6 +402,7 @@ struct Publisher {
     const i64 j = static_cast<i64>(kPublications[now].column) * problem.N + column;
     if (row >= problem.M || column >= problem.N || i >= problem.rows || j >= problem.columns) return;
     Output* to = static_cast<Output*>(problem.C) + i * problem.ldc + j;
+    value = unscaled_at(value, problem, i, j);
     if (problem.beta != 0.f) value += problem.beta * static_cast<float>(*to);
     *to = static_cast<Output>(value);
   }
