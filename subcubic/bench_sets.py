@@ -146,7 +146,7 @@ def _hopper() -> dict[str, list[Line]]:
         "plain": _both(_PLAIN, (4096, 8192, 16384, _LONG)),
         "planes": _sizes("planes_given"),
         "constant": [*_sizes("b_constant"), *_overlapped("b_constant", 8192, 16384)],
-        "variable": [*_sizes("variable"), *_overlapped("variable", 8192, 12288, 16384)],
+        "variable": [*_sizes("variable"), *_overlapped("variable", 8192, 16384)],
         "best": [
             *_both(scheme, (16384, _LONG), operands="b_constant", turned=True),
             Line(scheme, 16384, operands="b_constant", turned=True, options=(("overlap", 1), ("constant_b", 1))),
@@ -163,6 +163,7 @@ def _hopper() -> dict[str, list[Line]]:
         "accuracy": [
             *(Line(_WINOGRAD, 16384, operands="planes_given", plane_dtype="fp16", levels=levels) for levels in (1, 2)),
             *(Line(_WINOGRAD, 8192, operands=mode, plane_dtype="fp16") for mode in ("planes_given", "b_constant")),
+            Line(_WINOGRAD, 8192, options=(("scale", 1),)),
         ],
         "wide": [
             line
@@ -213,7 +214,7 @@ def _sizes(operands: str) -> list[Line]:
 
 
 def _overlapped(operands: str, *sizes: int, dtype: str = "bf16") -> list[Line]:
-    return [Line(_WINOGRAD, size, dtype, operands=operands, options=_PHASES[operands]) for size in sizes]
+    return _both(_WINOGRAD, sizes, dtype, operands=operands, options=_PHASES[operands])
 
 
 def _both(scheme: str, sizes: Sequence[int], dtype: str = "bf16", **options: Any) -> list[Line]:
