@@ -110,4 +110,5 @@ def test_the_twin_is_right_repeatable_and_timed(dtype, plane_dtype):
     for row in found["rows"]:
         assert row["correct"] and row["repeatable"] and row["path"] == "triton" and row["pairs"] == 7
         assert 0 < row["registers"] <= 255 and row["spill_bytes"] >= 0 and row["workspace_bytes"] > 0
-        assert row["error_fro"] <= row["baseline_error_fro"] * (1.1 if row["plane_dtype"] == "fp16" else 4.5)
+        finer = (dtype, row["plane_dtype"]) == ("bf16", "fp16")
+        assert row["error_fro"] <= row["baseline_error_fro"] * (1.1 if finer else 4.5)

@@ -119,9 +119,9 @@ Status encode_all(const Machine& machine, const Work& w, Maps& maps) {
   return status;
 }
 
-// Blocks of C that tile it exactly and have aligned rows can be stored in bulk.
+// Blocks of C that tile it exactly and have aligned rows can be stored in bulk, which writes whole 16 bytes.
 bool bulk_stores(const Work& w) {
-  if (sizeof(Output) != 2 || w.beta != 0) return false;
+  if (sizeof(Output) != 2 || w.beta != 0 || w.N % 8) return false;
   if ((kBlocksN > 1 && w.N != w.n * kBlocksN) || (kBlocksM > 1 && w.M != w.m * kBlocksM)) return false;
   return reinterpret_cast<uintptr_t>(w.C) % 16 == 0 && w.ldc % 8 == 0;
 }
