@@ -13,6 +13,7 @@ UNITS = (1, 8, 8)  # accesses of 16 bytes ask for rows of 8 elements
 PARTS = (
     "host",
     "types",
+    "ahead",
     "planes",
     "fused_work",
     "ampere/ptx",

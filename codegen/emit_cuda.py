@@ -13,7 +13,7 @@ from codegen.emit_planes import access_width, side_text, sum_text
 from codegen.plan import Plan
 from codegen.products import products
 
-SOURCES = ("host", "types", "planes", "scatter", "products", "launch", "selftest")
+SOURCES = ("host", "types", "ahead", "planes", "scatter", "products", "launch", "selftest")
 # 32-bit registers that the blocks of C of one thread may take, beside the products that it has under way.
 _COMFORTABLE = 64
 _FACTORS = "// For each product the plane that is its factor, or -1 - the number of a block that is one as it lies."

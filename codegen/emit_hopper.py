@@ -13,6 +13,7 @@ FAMILY = "sm90a"
 PARTS = (
     "host",
     "types",
+    "ahead",
     "planes",
     "fused_work",
     "hopper/ptx",

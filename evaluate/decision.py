@@ -20,6 +20,7 @@ MAX_ERROR_FACTOR = 6.0  # one level of Winograd's form has 4 in fp16 and bf16, t
 SMALLEST_SIDE, SMALLEST_VOLUME = 256, 1024**3  # below nothing that was measured paid on any device
 _STEPS = 4  # buckets of a size in an octave
 _REACH = 1.0  # octaves, summed over M, N and K, within which a measured row speaks for a shape
+_MOST_PRODUCTS = 64  # a kernel of more takes half a minute to compile, too long for a product met in passing
 
 Row = Mapping[str, Any]
 
@@ -191,6 +192,8 @@ def _fits(one: Candidate, question: Question) -> bool:
 def _idea(row: Row, question: Question) -> Candidate | None:
     """What a row measured, if it can be run here."""
     if row.get("plane_dtype") != (question.plane_dtype or question.dtype):
+        return None
+    if row.get("rank", 1) ** row.get("levels", 1) > _MOST_PRODUCTS:
         return None
     options = tuple(sorted(row.get("options", {}).items()))
     named = (row["reference"], row["levels"], row.get("orbit", ""), row["path"], row["operands"])

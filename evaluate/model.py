@@ -210,10 +210,11 @@ def _fused(
         + inner * columns * max(1.0, rows / side) * BYTES[planes if turn.b.plane else dtype]
         for turn in found.turns
     )
-    slots = found.slots * device.units * device.rows * width * 4
+    item = 2 if planes == "bf16" else 4  # of a pending tile, see ``codegen.emit_hopper``
+    slots = found.slots * device.units * device.rows * width * item
     spilled = max(0.0, 1 - device.l2_bytes / slots) if slots else 0.0
     touched = sum({PARK: 1, WHOLE: 0, FINISH: 1, ADD: 2, RESUME: 1}[kind] for kind in kinds)
-    traffic = read + m * n * BYTES[dtype] + spilled * touched * rows * columns * 4
+    traffic = read + m * n * BYTES[dtype] + spilled * touched * rows * columns * item
     products = Phase("products", bare, rounds * tile - bare, rounds * ends, traffic / device.copy, device.launch)
     return [*([Phase("planes", 0, 0, 0, moved / device.copy, device.launch)] if moved else []), products]
 

@@ -25,17 +25,19 @@ def plan_of(reference: str, levels: int, orbit: str) -> Plan:
     """
     from catalog.scheme import Ring
     from catalog.store import Catalog
+    from catalog.transform import kron
     from codegen.plan import plan
     from subcubic.members import cheapest_member, kept_path
-    from subcubic.reference import resolve
+    from subcubic.reference import TIMES, resolve
     from subcubic.starter import shipped
 
-    scheme = resolve(reference, Catalog(shipped()), (Ring.Z, Ring.Q)).scheme
-    if orbit:
-        if not kept_path(scheme, orbit).exists():
+    shelf = Catalog(shipped())
+    outer, *inner = (resolve(one, shelf, (Ring.Z, Ring.Q)).scheme for one in reference.split(TIMES))
+    if orbit:  # of a product the outermost factor is turned
+        if not kept_path(outer, orbit).exists():
             raise LookupError(f"{reference} turned for {orbit} is not kept; run python -m subcubic.members")
-        scheme = cheapest_member(scheme, orbit)
-    return plan(scheme, levels)
+        outer = cheapest_member(outer, orbit)
+    return plan(functools.reduce(kron, inner, outer), levels)
 
 
 @functools.cache

@@ -10,8 +10,8 @@
 //   load_extras(get, x)     the same for the blocks that only the extras need
 //   combine(x, put)         put(slot, sum) for each plane, slots ascending
 //   combine_extras(x, put)  the same for the extras; put(slot, x.raw[i]) copies a block without any rounding
+#include "ahead.cuh"
 #include "host.cuh"
-#include "types.cuh"
 
 namespace {
 
@@ -137,6 +137,37 @@ __device__ __forceinline__ void make_pack(const PlaneJob& job, int64_t row, int6
   if (job.extras) Map::combine_extras(x, Slots<V, Input>{job.extras + offset, job.stride});
 }
 
+// Whether the blocks of one thread wait in shared memory: more of them than registers hold for many threads, and no more
+// than fit without asking the device for room.
+constexpr int kAheadRoom = 48 << 10, kFewBlocks = 4;
+template <class Map>
+constexpr int kAheadBytes = Map::rows* Map::columns* Map::width* static_cast<int>(sizeof(Input)) * kPlaneThreads;
+template <class Map, bool SCALED>
+constexpr bool kFetched = !SCALED && sizeof(Input) == 2 && Map::width > 1 && Map::rows * Map::columns > kFewBlocks &&
+                          kAheadBytes<Map> <= kAheadRoom;
+template <class Map, bool SCALED>
+constexpr int kRoom = kFetched<Map, SCALED> ? kAheadBytes<Map> : 16;
+
+// The same as make_pack. Threads of a warp may differ in V, so each has its place for the largest.
+template <class Map, int V>
+__device__ __forceinline__ void make_fetched_pack(const PlaneJob& job, int64_t row, int64_t column, unsigned char* shared) {
+  constexpr int bytes = Map::width * static_cast<int>(sizeof(Input));
+  const Ahead<V, Input, kPlaneThreads * bytes> x{{shared + threadIdx.x * bytes}};
+  Blocks<V, Input, Map::rows * Map::columns> unused;
+  const auto get = [&](int i, int j) {
+    const int64_t at_row = i * job.block_rows + row, at_column = j * job.block_columns + column;
+    const bool exists = at_row < job.rows && at_column < job.columns && column < job.block_columns;
+    fetch<V>(x.raw.place(i * Map::columns + j), job.matrix + (exists ? at_row * job.ld + at_column : 0), exists);
+    return Raw<V, Input>{};
+  };
+  Map::load(get, unused);
+  if (job.extras) Map::load_extras(get, unused);
+  fetched();
+  const int64_t offset = row * job.plane_ld + column;
+  if (job.planes) Map::combine(x, Slots<V, Plane>{job.planes + offset, job.stride});
+  if (job.extras) Map::combine_extras(x, Slots<V, Input>{job.extras + offset, job.stride});
+}
+
 template <class Map, bool SCALED>
 __host__ __device__ constexpr int width_of() {
   return SCALED ? Map::scaled_width : Map::width;
@@ -144,7 +175,7 @@ __host__ __device__ constexpr int width_of() {
 
 // A thread makes one pack of every plane; where the matrix is not aligned, one element.
 template <class Map, bool SCALED>
-__device__ __forceinline__ void make_side(const PlaneJob& job, uint64_t block) {
+__device__ __forceinline__ void make_side(const PlaneJob& job, uint64_t block, unsigned char* shared) {
   constexpr int V = width_of<Map, SCALED>();
   const int width = job.aligned ? V : 1;
   const uint64_t packs = job.plane_ld / width, total = job.block_rows * packs;
@@ -158,15 +189,22 @@ __device__ __forceinline__ void make_side(const PlaneJob& job, uint64_t block) {
     const int64_t left = job.columns - j * job.block_columns - at.column;
     ends = ends || (left > 0 && left < V);
   }
-  if (!ends) return make_pack<Map, V, SCALED>(job, at.row, at.column);
+  if constexpr (kFetched<Map, SCALED>) {
+    if (!ends) return make_fetched_pack<Map, V>(job, at.row, at.column, shared);
 #pragma unroll 1
-  for (int i = 0; i < width; ++i) make_pack<Map, 1, SCALED>(job, at.row, at.column + i);
+    for (int i = 0; i < width; ++i) make_fetched_pack<Map, 1>(job, at.row, at.column + i, shared);
+  } else {
+    if (!ends) return make_pack<Map, V, SCALED>(job, at.row, at.column);
+#pragma unroll 1
+    for (int i = 0; i < width; ++i) make_pack<Map, 1, SCALED>(job, at.row, at.column + i);
+  }
 }
 
 // Thread blocks that share a multiprocessor at least. Blocks of 16-bit elements grow as sums widen them, for which the
 // compiler would take registers beyond the half. 0 leaves the others alone: they get by with fewer, or would spill.
 template <class Map, bool SCALED>
-constexpr bool kWidens = !SCALED && sizeof(Input) == 2 && Map::rows * Map::columns * Map::width <= 64;
+constexpr bool kWidens = !SCALED && sizeof(Input) == 2 && !kFetched<Map, SCALED> &&
+                         Map::rows * Map::columns * Map::width <= 64;
 template <class A, class B, bool SCALED>
 constexpr int kTogether = kWidens<A, SCALED> && kWidens<B, SCALED> ? 2 : 0;
 
@@ -175,10 +213,11 @@ constexpr int kTogether = kWidens<A, SCALED> && kWidens<B, SCALED> ? 2 : 0;
 template <class A, class B, bool SCALED>
 __global__ void __launch_bounds__(kPlaneThreads, kTogether<A, B, SCALED>)
     planes_kernel(const PlaneJob a, const PlaneJob b, unsigned blocks_of_a) {
+  alignas(16) __shared__ unsigned char shared[kRoom<A, SCALED> > kRoom<B, SCALED> ? kRoom<A, SCALED> : kRoom<B, SCALED>];
   if (blockIdx.x < blocks_of_a)
-    make_side<A, SCALED>(a, blockIdx.x);
+    make_side<A, SCALED>(a, blockIdx.x, shared);
   else
-    make_side<B, SCALED>(b, blockIdx.x - blocks_of_a);
+    make_side<B, SCALED>(b, blockIdx.x - blocks_of_a, shared);
 }
 
 #ifndef __CUDACC_RTC__  // host code

@@ -6,6 +6,7 @@
 #define __device__
 #define __host__
 #define __global__
+#define __shared__ static  // of one block at a time
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __restrict__

@@ -20,6 +20,7 @@
 #define __constant__
 #define __host__
 #define __global__
+#define __shared__ static  // of one block at a time
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __grid_constant__

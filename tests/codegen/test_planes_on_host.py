@@ -52,7 +52,7 @@ def text(sides: tuple[Side, Side], dtype: str, plane_dtype: str, scaled: bool = 
     """The pass and C functions that run it; with scaling only if asked for, which takes as long to compile."""
     storage, plane = STORAGE[dtype], STORAGE[plane_dtype]
     accumulator = STORAGE["fp64" if dtype == "fp64" else "fp32"]
-    includes, body = joined(("host", "types", "planes", *["exponents"] * scaled), (dtype, plane_dtype))
+    includes, body = joined(("host", "types", "ahead", "planes", *["exponents"] * scaled), (dtype, plane_dtype))
     aliases = f"using Input = {storage.name}; using Plane = {plane.name}; using Accumulator = {accumulator.name};"
     maps = [
         side_text(name, side, storage.bytes, plane.bytes, accumulator.bytes)

@@ -136,3 +136,9 @@ def test_what_is_repaid_and_what_carries_over():
 def test_deciding_imports_no_library_of_a_device():
     code = "import sys, evaluate.decision; print([name for name in ('cupy', 'jax', 'torch') if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_what_takes_long_to_compile_is_not_tried():
+    brief = row(1.3, reference="winograd", rank=7, levels=2)
+    assert listed(rows=[brief])[0][0].levels == 2
+    assert not any(one.levels == 3 for one in listed(rows=[{**brief, "levels": 3}])[0])
