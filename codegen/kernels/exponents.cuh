@@ -84,6 +84,17 @@ __global__ void __launch_bounds__(kPeakThreads) exponents_of_peaks(uint32_t* pea
 }
 
 #ifndef __CUDACC_RTC__  // host code
+// Loads the kernels now, see load_planes.
+Status load_exponents() {
+  const void* const kernels[] = {reinterpret_cast<const void*>(row_peaks), reinterpret_cast<const void*>(column_peaks),
+                                 reinterpret_cast<const void*>(exponents_of_peaks)};
+  for (const void* kernel : kernels) {
+    cudaFuncAttributes attributes;
+    if (Status status = checked(cudaFuncGetAttributes(&attributes, kernel), "loading the kernels")) return status;
+  }
+  return kDone;
+}
+
 // Queues what finds the exponents of all rows, or of all columns, of a matrix: `exponents` has one int for each.
 template <bool BY_COLUMN>
 Status find_exponents(cudaStream_t stream, const Input* matrix, int64_t ld, int64_t rows, int64_t columns,

@@ -198,6 +198,9 @@ int SCHEME_open(void** handle) {
   // Modules load lazily, which must not happen while a graph is being captured.
   Status status = open_machine(opened->machine);
   if (!status) status = load_planes<MapA, MapB, kScaled>();
+#ifdef SUBCUBIC_SCALED
+  if (!status) status = load_exponents();
+#endif
   if (status) {
     SCHEME_close(opened);
     return status;

@@ -193,12 +193,14 @@ def test_scaled_rows_and_columns_are_right_and_small_ones_exact(kernel, name, pl
     array_module().get_default_memory_pool().free_all_blocks()
 
 
-@pytest.mark.parametrize(("name", "overlap"), [("plain", 0), ("winograd", 0), ("winograd", 2)])
-def test_a_graph_replays_a_thousand_times(kernel, name, overlap):
+@pytest.mark.parametrize(
+    ("name", "options"), [("plain", {}), ("winograd", {}), ("winograd", {"overlap": 2}), ("winograd", {"scale": 1})]
+)
+def test_a_graph_replays_a_thousand_times(kernel, name, options):
     xp = array_module()
     shape = (1100, 900, 700)
     stream = xp.cuda.Stream(non_blocking=True)
-    with kernel(name, variant("bf16", overlap=overlap)) as one:
+    with kernel(name, variant("bf16", **options)) as one:
         made, space = product(shape, "bf16"), one.workspace(shape)
         xp.cuda.Device().synchronize()
         with stream:

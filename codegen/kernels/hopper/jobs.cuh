@@ -31,8 +31,8 @@ struct Tile {
   static constexpr int barriers = stages * stage_bytes + kGroups * buffers * kBoxBytes;  // after stages and buffers
   static constexpr int notes = barriers + 16 * stages + 16 * kGroups + 16;  // of jobs, two for each group
   static constexpr int shared_bytes = 1024 + notes + 2 * kGroups * 16;      // 1024 to align the stages
-  // What a group has of a pending tile: its sums, and if they are narrow a bound for each warp.
-  static constexpr int sum_bytes = kTileM / kGroups * TILE_N * (narrow ? 2 : 4), group_bytes = sum_bytes + (narrow ? 16 : 0);
+  // What a group has of a pending tile: its sums, and if they are narrow a bound for each warp, in a line of its own.
+  static constexpr int sum_bytes = kTileM / kGroups * TILE_N * (narrow ? 2 : 4), group_bytes = sum_bytes + (narrow ? 128 : 0);
   static constexpr int slot_bytes = kGroups * group_bytes;
 
   // Steps beyond the depth of the blocks read zeros.

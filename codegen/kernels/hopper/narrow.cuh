@@ -41,6 +41,9 @@ __device__ __forceinline__ int bound_of(const float (&sums)[N], float factor) {
   return __uint_as_float(product);
 }
 
+// Sums are stored below 2^kTop. Within the others every power of two that is needed is a normal number.
+[[maybe_unused]] constexpr int kTop = 15, kLeastBound = -100, kMostBound = 140, kLeastPower = -125;
+
 // Makes sums of two stored numbers: times a power of two, in FP32. A part of the power is applied in FP16, so that the
 // compiler does not widen a whole window before the power is known, for which there are no registers.
 struct [[maybe_unused]] Widener {
@@ -54,10 +57,6 @@ struct [[maybe_unused]] Widener {
     high *= rest;
   }
 };
-
-// Sums are stored below 2^kTop. Within the others every power of two that is needed is a normal number. kLeastScale is
-// that of the smallest number in FP16; what is scaled down farther does not count beside the largest sum of its row.
-[[maybe_unused]] constexpr int kTop = 15, kLeastBound = -100, kMostBound = 140, kLeastScale = -24;
 
 // The scale of each slot: lane i of a warp keeps the bound of what it has put into slot i. That of a tile which outlives
 // the warp's work on it lies beside the tile.

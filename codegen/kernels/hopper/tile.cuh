@@ -301,12 +301,12 @@ struct Publisher {
     bound = min(max(bound, kLeastBound), kMostBound);
     if (pending()) bounds.set(slot, bound);
     if (!pending() || carried()) leave_bound<T>(kept(), thread, bound);
-    const float factor = c * power(kTop - bound), old = ADD ? power(max(before - bound, kLeastScale)) : 0.f;
+    const float factor = c * power(kTop - bound);
+    const Widener widen(max(before - bound, kLeastPower));
 #pragma unroll
     for (int i = 0; i < T::sums / 2; ++i) {
       float low = 0.f, high = 0.f;
-      // Scaled in FP16 for the reason that Widener has.
-      if (ADD) widened(scaled(window[i], packed_half(old, old)), low, high);
+      if (ADD) widen(window[i], low, high);
       window[i] = packed_half(factor * sums[2 * i] + low, factor * sums[2 * i + 1] + high);
     }
   }
