@@ -12,7 +12,7 @@ from evaluate.device import DeviceMissingError
 from evaluate.error_factor import error_factor
 from evaluate.explanation import Explanation, Packed
 from evaluate.machine import Machine, RowsOf, machine_of
-from evaluate.opened import Opened, letter_of, stored
+from evaluate.opened import Opened, after_fork, letter_of, stored
 from evaluate.problem import Problem, dtype_of, matrices, problem
 from evaluate.trials import Trials
 
@@ -66,6 +66,11 @@ class Decider:
     def __init__(self, trials: Trials, rows_of: RowsOf) -> None:
         self._trials, self._rows_of = trials, rows_of
         self._machines: dict[tuple[str, int | None], Machine] = {}
+        self._lock = Lock()
+        after_fork(self._unlock)
+
+    def _unlock(self) -> None:
+        """In a child of a fork nobody holds the lock, whoever did in the parent."""
         self._lock = Lock()
 
     def decide(

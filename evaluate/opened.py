@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -39,14 +40,25 @@ class Opened:
     pack: Callable[[Any], Any]
 
 
+def after_fork(renew: Callable[[], None]) -> None:
+    """Call something in every child process that is forked from now on, where processes can be."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=renew)
+
+
 class Kernels:
     """Every kernel that was asked for, opened once for each device and kept until the process ends."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[Any, ...], Opened] = {}
         self._lock = Lock()
+        after_fork(self._unlock)
         self._stack = ExitStack()
         atexit.register(self._stack.close)  # while the driver is still there
+
+    def _unlock(self) -> None:
+        """In a child of a fork nobody holds the lock, whoever did in the parent."""
+        self._lock = Lock()
 
     def build(self, plan: Plan, candidate: Candidate, dtype: str, layout: str, info: DeviceInfo) -> Built:
         """The library of a candidate for a GPU, from the cache where possible; several threads may build at once.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ def export_fused(
         json_output: one document instead of text.
 
     Raises:
-        UsageError: an architecture, or an option for it, that there are no fused kernels for.
+        UsageError: an architecture, or an option for it, that there are no fused kernels for, or a folder in which
+            somebody's files would be replaced.
         ValueError: a scheme that there is no such kernel for.
     """
     from codegen.emit import fused_emitter
@@ -72,6 +74,8 @@ def export_fused(
     files = folder(the_plan, arch, options, constant_b, version())
     source, header = list(files)[:2]
     place = Path(source).with_suffix("") if output is None else output
+    if strangers := _strangers(place, files):
+        raise UsageError(f"{place} has a {strangers[0]} that no export wrote; choose another --output")
     place.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         write_durably(place / name, text.encode())
@@ -84,3 +88,11 @@ def export_fused(
         print(f"{found.origin}: {the_plan.format.described}, rank {the_plan.rank}, {levels} level(s)")
         print(f"{place / source}  sha256 {sha256}")
         print(f"{place}: {', '.join(list(files)[1:])}; run make there")
+
+
+def _strangers(place: Path, names: Iterable[str]) -> list[str]:
+    """Files that would be replaced in a folder whose page is no export's."""
+    page = place / "README.md"
+    if page.is_file() and "| emitted by | subcubic" in page.read_text(encoding="utf-8", errors="replace"):
+        return []
+    return [name for name in names if (place / name).exists()]

@@ -1,5 +1,9 @@
 """The dispatch on the host: NumPy by BLAS or the emitted C, JAX and lists, errors, the cost of a look-up."""
 
+import os
+import subprocess
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -200,3 +204,24 @@ def test_verdicts_need_no_folder(tmp_path):
 )
 def test_error_factors_are_those_of_the_measured_rows(dtype, plane_dtype, levels, low, high):
     assert low < error_factor(plan(winograd(), levels), dtype, plane_dtype) < high
+
+
+FORKED = """
+import os, signal
+import numpy as np
+from subcubic.library import _dispatcher
+
+a = np.ones((1100, 1000), np.float32)
+with _dispatcher._decider._lock:  # as another thread of the parent would hold it
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)  # waiting for ever ends the child by a signal
+        os._exit(int(_dispatcher.matmul(a, a.T)[0, 0] != 1000))
+raise SystemExit(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_a_forked_child_decides_though_a_thread_was_deciding():
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

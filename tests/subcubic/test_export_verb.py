@@ -214,3 +214,14 @@ def test_more_products_than_a_compiler_bears_are_refused(cli, home, options):
     done = cli("export", "classical-3x3x3", "--levels", 2, "--dtype", "bf16", *options, "-o", home / "out")
     assert done.code == 1 and "3x3x3:27 have 729 products, more than the" in done.err and "use fewer levels" in done.err
     assert not list((home / "out").glob("*"))
+
+
+def test_files_that_no_export_wrote_are_kept(cli, home, fused):
+    (home / "mine").mkdir()
+    (home / "mine" / "Makefile").write_text("all:\n")
+    options = ["--dtype", "bf16", "--arch", "sm_90a", "-o", home / "mine"]
+    done = cli("export", "winograd", *options)
+    assert done.code == 2 and "has a Makefile that no export wrote; choose another --output" in done.err
+    assert (home / "mine" / "Makefile").read_text() == "all:\n" and len(list((home / "mine").iterdir())) == 1
+    (home / "mine" / "Makefile").unlink()
+    assert cli("export", "winograd", *options).code == 0 and cli("export", "winograd", *options).code == 0
