@@ -210,7 +210,8 @@ def _fused(
         + inner * columns * max(1.0, rows / side) * BYTES[planes if turn.b.plane else dtype]
         for turn in found.turns
     )
-    item = 2 if planes == "bf16" else 4  # of a pending tile, see ``codegen.emit_hopper``
+    # Of a pending tile, see ``codegen.emit_hopper``, whose kernels alone have such wide tiles.
+    item = 2 if planes == "bf16" and max(device.widths) == 256 else 4
     slots = found.slots * device.units * device.rows * width * item
     spilled = max(0.0, 1 - device.l2_bytes / slots) if slots else 0.0
     touched = sum({PARK: 1, WHOLE: 0, FINISH: 1, ADD: 2, RESUME: 1}[kind] for kind in kinds)

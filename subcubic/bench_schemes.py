@@ -13,7 +13,7 @@ from codegen.plan import Plan
 from subcubic.errors import UsageError
 from subcubic.members import cheapest_member
 from subcubic.output import note
-from subcubic.reference import TIMES, Resolved, resolve
+from subcubic.reference import Resolved, factors, resolve
 
 if TYPE_CHECKING:
     from evaluate.device import DeviceInfo
@@ -58,7 +58,7 @@ class Schemes:
     def _member(self, reference: str, scheme: Scheme, orbit: str) -> Scheme:
         """The cheapest member of an orbit, which is searched once for all levels; of a product's outermost factor."""
         if (reference, orbit) not in self.turned:
-            outer, *inner = reference.split(TIMES)
+            outer, *inner = factors(reference)
             if inner:
                 scheme = self.resolved(outer).scheme
             member = cheapest_member(scheme, orbit)

@@ -28,11 +28,11 @@ def plan_of(reference: str, levels: int, orbit: str) -> Plan:
     from catalog.transform import kron
     from codegen.plan import plan
     from subcubic.members import cheapest_member, kept_path
-    from subcubic.reference import TIMES, resolve
+    from subcubic.reference import factors, resolve
     from subcubic.starter import shipped
 
     shelf = Catalog(shipped())
-    outer, *inner = (resolve(one, shelf, (Ring.Z, Ring.Q)).scheme for one in reference.split(TIMES))
+    outer, *inner = (resolve(one, shelf, (Ring.Z, Ring.Q)).scheme for one in factors(reference))
     if orbit:  # of a product the outermost factor is turned
         if not kept_path(outer, orbit).exists():
             raise LookupError(f"{reference} turned for {orbit} is not kept; run python -m subcubic.members")

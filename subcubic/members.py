@@ -53,11 +53,11 @@ def main() -> int:
     from catalog.store import Catalog
     from subcubic.bench_schemes import Schemes
     from subcubic.bench_sets import set_lines
-    from subcubic.reference import TIMES
+    from subcubic.reference import factors
     from subcubic.starter import shipped
 
     known = Schemes(Catalog(shipped()))
-    turned = ((one.scheme.split(TIMES)[0], one.operands) for one in set_lines("hopper") if one.turned)
+    turned = ((factors(one.scheme)[0], one.operands) for one in set_lines("hopper") if one.turned)
     for reference, operands in dict.fromkeys(turned):
         scheme = known.resolved(reference).scheme
         path = kept_path(scheme, operands)

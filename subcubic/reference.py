@@ -25,7 +25,7 @@ from subcubic.version import commit, version
 
 # Digits joined by x: meant as a format, even if it is no valid one. A file of such a name is reached as ./2x2x2.
 _FORMAT_LIKE = re.compile(r"-?\d+([xX]-?\d*)+")
-TIMES = "*"  # between the factors of a Kronecker product
+_TIMES = "*"  # between the factors of a Kronecker product
 BUILT_IN = "strassen, winograd, classical-MxKxN"
 
 
@@ -59,11 +59,9 @@ def resolve(reference: str, catalog: Catalog, rings: tuple[Ring, ...] = (Ring.Z,
         LookupError: nothing stored fits.
         ValueError: a file holds no exact scheme.
     """
-    if TIMES in reference and not Path(reference).exists():
-        factors = reference.split(TIMES)
-        if not all(factors):
-            raise UsageError(f"{reference} has an empty factor; write two or more schemes, for example 4x4x2*winograd")
-        return product([resolve(factor, catalog, rings) for factor in factors])
+    outer, *inner = factors(reference)
+    if inner:
+        return product([resolve(factor, catalog, rings) for factor in (outer, *inner)])
     built_in = _built_in(reference)
     if built_in is not None:
         return Resolved(built_in, None, f"built-in {reference}", provenance("formula", source=reference))
@@ -80,17 +78,29 @@ def resolve(reference: str, catalog: Catalog, rings: tuple[Ring, ...] = (Ring.Z,
     return Resolved(entry.scheme, entry.id, f"stored {entry.id[:12]}", entry.provenance)
 
 
-def product(factors: Sequence[Resolved]) -> Resolved:
+def factors(reference: str) -> list[str]:
+    """The references of the factors of a product, the outermost first; one alone is no product.
+
+    Raises:
+        UsageError: a factor is empty.
+    """
+    found = [reference] if Path(reference).exists() else reference.split(_TIMES)
+    if len(found) > 1 and not all(found):
+        raise UsageError(f"{reference} has an empty factor; write two or more schemes, for example 4x4x2*winograd")
+    return found
+
+
+def product(found: Sequence[Resolved]) -> Resolved:
     """The Kronecker product of schemes, the outermost first; exact because they are.
 
     Raises:
         ValueError: schemes over different rings.
     """
-    made = provenance("Kronecker product", parents=tuple(digest(factor.scheme) for factor in factors))
+    made = provenance("Kronecker product", parents=tuple(digest(factor.scheme) for factor in found))
     return Resolved(
-        reduce(kron, (factor.scheme for factor in factors)),
+        reduce(kron, (factor.scheme for factor in found)),
         None,
-        f" {TIMES} ".join(factor.origin for factor in factors),
+        f" {_TIMES} ".join(factor.origin for factor in found),
         made,
     )
 

@@ -85,10 +85,10 @@ int* behind(P* planes, size_t bytes) {
 }
 
 // Queues what finds the exponents of one side, by the columns of what lies in memory or by its rows.
-Status find(cudaStream_t stream, const Side& from, bool by_columns, int* exponents) {
+Status queue_exponents(cudaStream_t stream, const Side& from, bool by_columns, int* exponents) {
 #ifdef SUBCUBIC_SCALED
-  const auto queue = by_columns ? find_exponents<true> : find_exponents<false>;
-  return queue(stream, from.matrix, from.ld, from.rows, from.columns, exponents);
+  const auto find = by_columns ? find_exponents<true> : find_exponents<false>;
+  return find(stream, from.matrix, from.ld, from.rows, from.columns, exponents);
 #else
   return kDone;
 #endif
@@ -140,6 +140,20 @@ Status check_pack(const void* handle, const Side& from, const void* planes, size
   return kDone;
 }
 
+// Makes the planes of a constant A, or else B, and behind `planes_only` bytes its exponents.
+template <bool OF_A>
+Status pack(const void* handle, void* stream, const Side& from, void* planes, size_t planes_bytes, size_t needed,
+            size_t planes_only) {
+  if (Status status = check_pack(handle, from, planes, planes_bytes, needed)) return status;
+  const cudaStream_t queue = static_cast<cudaStream_t>(stream);
+  constexpr bool by_columns = OF_A ? kColumnsOfA : kColumnsOfB;
+  int* exponents = behind(static_cast<char*>(planes), planes_only);
+  PlaneJob job = job_of(from, planes, nullptr);
+  scale(job, by_columns, exponents);
+  if (Status status = queue_exponents(queue, from, by_columns, exponents)) return status;
+  return make_planes<MapA, MapB, kScaled>(queue, OF_A ? job : PlaneJob{}, OF_A ? PlaneJob{} : job);
+}
+
 // Makes the planes that were not given, and copies of the blocks of a matrix whose rows are not aligned. A kernel of two
 // phases makes planes itself, if they are all that is missing and its first phase does without them.
 Status prepare_sides(cudaStream_t stream, char* workspace, const Layout& layout, bool copy_a, bool copy_b, size_t given_a,
@@ -154,8 +168,8 @@ Status prepare_sides(cudaStream_t stream, char* workspace, const Layout& layout,
   if (kScaled) {
     int* of_a = planes_a ? behind(workspace, layout.exponents_a) : behind(a.planes, given_a);
     int* of_b = planes_b ? behind(workspace, layout.exponents_b) : behind(b.planes, given_b);
-    if (planes_a) status = find(stream, a, kColumnsOfA, of_a);
-    if (planes_b && !status) status = find(stream, b, kColumnsOfB, of_b);
+    if (planes_a) status = queue_exponents(stream, a, kColumnsOfA, of_a);
+    if (planes_b && !status) status = queue_exponents(stream, b, kColumnsOfB, of_b);
     if (status) return status;
     scale(job_a, kColumnsOfA, of_a);
     scale(job_b, kColumnsOfB, of_b);
@@ -226,27 +240,13 @@ size_t SCHEME_planes_b(int64_t N, int64_t K) {
 int SCHEME_pack_a(void* handle, void* stream, int64_t M, int64_t K, const void* A, int64_t lda, void* planes,
                   size_t planes_bytes) {
   const Side from = side_a(A, lda, M, K, nullptr);
-  Status status = check_pack(handle, from, planes, planes_bytes, SCHEME_planes_a(M, K));
-  if (status) return status;
-  const cudaStream_t queue = static_cast<cudaStream_t>(stream);
-  int* exponents = behind(static_cast<char*>(planes), planes_of_a(M, K));
-  PlaneJob job = job_of(from, planes, nullptr);
-  scale(job, kColumnsOfA, exponents);
-  status = find(queue, from, kColumnsOfA, exponents);
-  return status ? status : make_planes<MapA, MapB, kScaled>(queue, job, {});
+  return pack<true>(handle, stream, from, planes, planes_bytes, SCHEME_planes_a(M, K), planes_of_a(M, K));
 }
 
 int SCHEME_pack_b(void* handle, void* stream, int64_t N, int64_t K, const void* B, int64_t ldb, void* planes,
                   size_t planes_bytes) {
   const Side from = side_b(B, ldb, N, K, nullptr);
-  Status status = check_pack(handle, from, planes, planes_bytes, SCHEME_planes_b(N, K));
-  if (status) return status;
-  const cudaStream_t queue = static_cast<cudaStream_t>(stream);
-  int* exponents = behind(static_cast<char*>(planes), planes_of_b(N, K));
-  PlaneJob job = job_of(from, planes, nullptr);
-  scale(job, kColumnsOfB, exponents);
-  status = find(queue, from, kColumnsOfB, exponents);
-  return status ? status : make_planes<MapA, MapB, kScaled>(queue, {}, job);
+  return pack<false>(handle, stream, from, planes, planes_bytes, SCHEME_planes_b(N, K), planes_of_b(N, K));
 }
 
 int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, double alpha, const void* A,

@@ -49,7 +49,8 @@ __host__ __device__ __forceinline__ T power_of_two(int exponent) {
 
 // An element of C, out of the powers of its row and its column. The two are added first: one of them alone could
 // overflow what together stays in range. In halves, since their sum may be no normal number's exponent.
-[[maybe_unused]] __host__ __device__ __forceinline__ Accumulator unscaled(Accumulator value, int row_exponent, int column_exponent) {
+[[maybe_unused]] __host__ __device__ __forceinline__ Accumulator unscaled(Accumulator value, int row_exponent,
+                                                                          int column_exponent) {
   const int exponent = -row_exponent - column_exponent, half = exponent >> 1;
   return value * power_of_two<Accumulator>(half) * power_of_two<Accumulator>(exponent - half);
 }
@@ -141,7 +142,7 @@ __device__ __forceinline__ void make_pack(const PlaneJob& job, int64_t row, int6
 // than fit without asking the device for room.
 constexpr int kAheadRoom = 48 << 10, kFewBlocks = 4;
 template <class Map>
-constexpr int kAheadBytes = Map::rows* Map::columns* Map::width* static_cast<int>(sizeof(Input)) * kPlaneThreads;
+constexpr int kAheadBytes = Map::rows * Map::columns * Map::width * static_cast<int>(sizeof(Input)) * kPlaneThreads;
 template <class Map, bool SCALED>
 constexpr bool kFetched = !SCALED && sizeof(Input) == 2 && Map::width > 1 && Map::rows * Map::columns > kFewBlocks &&
                           kAheadBytes<Map> <= kAheadRoom;

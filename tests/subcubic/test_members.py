@@ -13,11 +13,11 @@ from codegen.schedule import schedule
 from subcubic.bench_schemes import Schemes
 from subcubic.bench_sets import set_lines
 from subcubic.members import FOLDER, cheapest_member, kept_path
-from subcubic.reference import TIMES
+from subcubic.reference import factors
 from subcubic.starter import shipped
 
 # Of a product of schemes the outermost is turned.
-NEEDED = dict.fromkeys((line.scheme.split(TIMES)[0], line.operands) for line in set_lines("hopper") if line.turned)
+NEEDED = dict.fromkeys((factors(line.scheme)[0], line.operands) for line in set_lines("hopper") if line.turned)
 
 
 @pytest.mark.parametrize(("reference", "operands"), NEEDED)
