@@ -175,6 +175,10 @@ def publish(
     for number in tl.static_range(FIRST, FIRST + COUNT):
         down, across = PUBLICATIONS[number][0] * mb, PUBLICATIONS[number][1] * nb
         place = pending + PUBLICATIONS[number][3] * (TILE_M * TILE_N)
+        # The sum that was completed just before may have lain in the slot that is taken now: another thread may still
+        # be reading there.
+        if number > FIRST and PUBLICATIONS[number][4] and not PUBLICATIONS[number][5]:
+            tl.debug_barrier()
         # In quarters: only so much of the pending sum is in registers beside the accumulator.
         for quarter in tl.static_range(4):
             i, j = tl.arange(0, TILE_M)[:, None], quarter * (TILE_N // 4) + tl.arange(0, TILE_N // 4)[None, :]
