@@ -81,7 +81,9 @@ def side_text(name: str, side: Side, input_bytes: int, plane_bytes: int, accumul
     rest = [i for i in rest if i not in needed]
     count = len(needed) + len(rest)
     shape, narrowest = f"{side.rows} x {side.columns}", min(input_bytes, plane_bytes)
-    width, scaled = (access_width(shape, count, accumulator_bytes, narrowest, most) for most in (_COMFORTABLE, _SCALED))
+    # Sixteen doubles by ones leave room for twice as many threads as by twos: 0.91 of a copy's speed in place of 0.89.
+    limits = (_COMFORTABLE if accumulator_bytes <= 4 else _SCALED, _SCALED)
+    width, scaled = (access_width(shape, count, accumulator_bytes, narrowest, most) for most in limits)
     get = "template <class Get, class Blocks>\n  static __device__ __forceinline__ void"
     put = "template <class Blocks, class Put>\n  static __device__ __forceinline__ void"
     return "\n".join(
