@@ -73,8 +73,10 @@ def emit_hopper(
             ``overlap`` and ``scale``, or narrow pending tiles of more than 32 slots.
     """
     kinds = types(dtype, plane_dtype, c_dtype, layout, overlap, constant_b, scale)
-    # Bulk copies take 64 rows of a transposed A and 64 columns of a B as it is, and rows of whole 16 bytes.
-    units = (64 if kinds.layout[0] == "t" else 1, 8, 8 if kinds.layout[1] == "t" else 64)
+    # Bulk copies take 64 rows of a transposed A and 64 columns of a B as it is, and rows of whole 16 bytes; bulk stores
+    # take 64 x 64 of C, which are all of one block where there are several.
+    m, _, n = plan.format
+    units = (64 if kinds.layout[0] == "t" or m > 1 else 1, 8, 64 if kinds.layout[1] == "n" or n > 1 else 8)
     if pending_bits not in (None, 16, 32):
         raise ValueError(f"pending tiles have 16 or 32 bits, not {pending_bits}")
     found = ordered(plan, kinds)

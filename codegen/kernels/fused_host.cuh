@@ -1,6 +1,7 @@
 // The C entry points of a fused kernel: arguments, workspace, planes. Nothing here depends on the architecture, whose
 // file comes before this one and defines
-//   kExactBlocks             blocks are read where they lie only if they tile the matrix exactly
+//   in_place<Map, BY_COLUMNS>(side)   whether blocks can be read where they lie if rows are aligned; BY_COLUMNS: those of
+//                                     the matrix as it lies in memory are columns, not rows, of the block that C sees
 //   scratch_bytes(m, n, k)   bytes of pending tiles and the like for blocks of that size
 //   Machine                  what open_machine finds out about the current device and run needs to know
 //   Status open_machine(Machine&)                                  loads the kernel; kMissing: not for this device
@@ -102,11 +103,14 @@ void scale(PlaneJob& job, bool by_columns, const int* exponents) {
 constexpr bool kColumnsOfA = kTransposedA, kColumnsOfB = !kTransposedB;
 
 // Whether blocks cannot be read where they lie.
-template <class Map>
+template <class Map, bool BY_COLUMNS>
 bool must_copy(const Side& from) {
-  if (kScaled) return true;
-  const bool exact = from.rows == Map::rows * from.block_rows && from.columns == Map::columns * from.block_columns;
-  return !row_aligned(from.matrix, from.ld) || (kExactBlocks && !exact);
+  return kScaled || !row_aligned(from.matrix, from.ld) || !in_place<Map, BY_COLUMNS>(from);
+}
+
+template <class Map>
+bool tiled_exactly(const Side& from) {
+  return from.rows == Map::rows * from.block_rows && from.columns == Map::columns * from.block_columns;
 }
 
 // The work of the pass over one side; neither planes nor copies: nothing.
@@ -155,7 +159,7 @@ Status pack(const void* handle, void* stream, const Side& from, void* planes, si
 }
 
 // Makes the planes that were not given, and copies of the blocks of a matrix whose rows are not aligned. A kernel of two
-// phases makes planes itself, if they are all that is missing and its first phase does without them.
+// phases makes planes itself, if they are all that is missing and blocks tile the matrices exactly.
 Status prepare_sides(cudaStream_t stream, char* workspace, const Layout& layout, bool copy_a, bool copy_b, size_t given_a,
                      size_t given_b, Work& work) {
   Side &a = work.a, &b = work.b;
@@ -176,7 +180,7 @@ Status prepare_sides(cudaStream_t stream, char* workspace, const Layout& layout,
     work.row_exponents = of_a;
     work.column_exponents = of_b;
   }
-  if (kBoundary > 0 && !copy_a && !copy_b) {
+  if (kBoundary > 0 && !copy_a && !copy_b && tiled_exactly<MapA>(a) && tiled_exactly<MapB>(b)) {
     work.make_a = job_a;
     if (kConstantB)
       status = make_planes<MapA, MapB, kScaled>(stream, {}, job_b);
@@ -265,7 +269,7 @@ int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, d
   if (!A || !B || !C) return report(kMisuse, "A, B and C must not be null");
   if ((reinterpret_cast<uintptr_t>(planes_a) | reinterpret_cast<uintptr_t>(planes_b)) % 256)
     return report(kMisuse, "planes must be 256-byte aligned");
-  const bool copy_a = must_copy<MapA>(a), copy_b = must_copy<MapB>(b);
+  const bool copy_a = must_copy<MapA, kColumnsOfA>(a), copy_b = must_copy<MapB, kColumnsOfB>(b);
   const Layout layout(M, N, K, !planes_a, !planes_b, copy_a, copy_b);
   if (!workspace || workspace_bytes < layout.total)
     return report(kMisuse, "the workspace has %zu bytes, %zu are needed", workspace ? workspace_bytes : size_t(0),

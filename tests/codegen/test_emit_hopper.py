@@ -64,14 +64,16 @@ def test_what_cannot_be_emitted_is_one_sentence(found, options, message):
         emit_hopper(found, **options)
 
 
-def test_units_of_blocks_follow_the_layout():
-    units = {
+def test_blocks_end_where_boxes_of_the_bulk_copies_do():
+    """Those of C where there are several blocks; where there is one, those of A and B as they lie in memory."""
+    trivial = {
         "nn": "kUnitM = 1, kUnitK = 8, kUnitN = 64;",
         "nt": "kUnitM = 1, kUnitK = 8, kUnitN = 8;",
         "tn": "kUnitM = 64, kUnitK = 8, kUnitN = 64;",
     }
-    for layout, line in units.items():
-        assert line in emit_hopper(WINOGRAD, layout=layout)
+    for layout, line in trivial.items():
+        assert line in emit_hopper(plan(classical(Format(1, 1, 1))), layout=layout)
+        assert "kUnitM = 64, kUnitK = 8, kUnitN = 64;" in emit_hopper(WINOGRAD, layout=layout)
 
 
 def test_a_header_takes_every_option_of_the_emitter():

@@ -128,6 +128,9 @@ def test_transposed_operands_are_read_where_they_lie(kernel, name, layout):
     with kernel(name, variant("bf16", layout=layout)) as one:
         for number in range(len(PADS)):
             check_all(one, number)
+        m, k, n = one.plan.format
+        for shape in ((2368, 64 * 43, 256 * k), (m * 576, 2176 * n, 256 * k)):  # whole chunks, and whole blocks
+            repeat(one, shape, 3)
 
 
 def repeat(one, shape, times):
@@ -146,13 +149,14 @@ def repeat(one, shape, times):
 def repeated(plan):
     """Shapes (M, N, K) and launches.
 
-    At the first every multiprocessor has several tiles, which are stored in bulk, and each product many steps; at the
-    second the blocks do not tile C; at the third there are few tiles, some of them with an edge, but they are so deep
-    that clusters share each of them.
+    At the first every multiprocessor has several tiles, and each product many steps; at the second and third the blocks
+    do not tile C, nor A and B at the second; at the fourth there are few tiles, some of them with an edge, but they are
+    so deep that clusters share each of them.
     """
     m, k, n = plan.format
     many = (m * (128 * 18 - 20), n * 256 * 18, k * 1344)
-    return [(many, 10), ((many[0] - 1, many[1] - 24, k * 192 + 8), 3), ((600 * m, 448 * n, 2240 * k), 20)]
+    ragged = [((many[0] - 1, many[1] - 24, k * 192 + 8), 3), ((many[0] - 1, many[1] - 64, k * 192), 3)]
+    return [(many, 10), *ragged, ((600 * m, 448 * n, 2240 * k), 20)]
 
 
 @pytest.mark.parametrize("name", NAMES)

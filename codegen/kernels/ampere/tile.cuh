@@ -9,10 +9,14 @@ constexpr int kTileM = 128, kTileN = 128, kTileK = 32;
 // Three stages of 16 KB let two CTAs share even the 100 KB of sm_86, sm_89 and sm_120.
 constexpr int kThreads = 256, kCtasPerMultiprocessor = 2, kStages = 3;
 constexpr int kBytesA = kTileM * kTileK * 2, kStageBytes = kBytesA + kTileK * kTileN * 2;
-constexpr bool kExactBlocks = false;
 constexpr int kMaxCtas = 384;  // more than any device of these architectures runs at once
 constexpr int kFragmentsM = 4, kFragmentsN = 4;  // of 16 x 8, in a warp
 #ifndef __CUDACC_RTC__  // host code
+template <class Map, bool BY_COLUMNS>
+bool in_place(const Side&) {
+  return true;
+}
+
 inline size_t scratch_bytes(int64_t m, int64_t n, int64_t) {
   const int64_t tiles = (m + kTileM - 1) / kTileM * ((n + kTileN - 1) / kTileN);
   return size_t(kSlots) * kTileM * kTileN * sizeof(float) * (tiles < kMaxCtas ? tiles : kMaxCtas);

@@ -30,6 +30,20 @@ __device__ __forceinline__ u32 pieces_of_tile(const Problem& p) {
   return (Tile<TILE_N>::steps(p.K) * Tile<TILE_N>::depth + kPaceDepth - 1) / kPaceDepth * kTurnCount;
 }
 
+// Where a factor begins in its map: along the rows of A or the columns of B, which run through all blocks of a matrix as it
+// lies, and which block along the depth. Planes and copies lie one after the other: rows of them follow each other, but
+// where memory has the depth in its rows each is a block of its own.
+struct Corner {
+  int along, block;
+};
+
+template <bool BY_COLUMNS>
+__device__ __forceinline__ Corner corner(const Factor& factor, bool copied, int size) {
+  const bool apart = factor.plane || copied;
+  if (BY_COLUMNS) return {apart ? 0 : factor.column * size, apart ? factor.index : factor.row};
+  return {(apart ? factor.index : factor.row) * size, apart ? 0 : factor.column};
+}
+
 template <int TILE_N, bool DIRECT>
 __device__ __forceinline__ void produce(const Maps& maps, const Problem& p, u32 shared) {
   using T = Tile<TILE_N>;
@@ -53,8 +67,7 @@ __device__ __forceinline__ void produce(const Maps& maps, const Problem& p, u32 
         const Factor a = kLeft[r], b = kRight[r];
         const TensorMap* map_a = a.plane ? &maps.planes_a : &maps.a;
         const TensorMap* map_b = b.plane ? &maps.planes_b : &maps.b;
-        const int za = p.copied_a ? 0 : a.column, wa = p.copied_a ? a.index : a.row;
-        const int zb = p.copied_b ? 0 : b.column, wb = p.copied_b ? b.index : b.row;
+        const Corner from_a = corner<kTransposedA>(a, p.copied_a, p.M), from_b = corner<!kTransposedB>(b, p.copied_b, p.N);
 #pragma unroll 1
         for (int k = job.from; k < job.from + job.steps; ++k) {
           if (k % (kPaceDepth / T::depth) == 0) pace.step();
@@ -62,15 +75,16 @@ __device__ __forceinline__ void produce(const Maps& maps, const Problem& p, u32 
           const u32 full = ring.full(), to_a = shared + ring.stage() * T::stage_bytes, to_b = to_a + T::bytes_a;
           barrier_expect(full, T::stage_bytes);
           if (kTransposedA)
-            load_5d(to_a, map_a, 0, k * T::depth, m / 64, za, wa, full);
+            load_4d(to_a, map_a, 0, k * T::depth, (from_a.along + m) / 64, from_a.block, full);
           else
-            load_4d(to_a, map_a, k * T::depth, m, za, wa, full);
+            load_3d(to_a, map_a, k * T::depth, from_a.along + m, from_a.block, full);
           // Each block of the cluster fetches one half for both.
           const u32 half_b = to_b + rank * (T::bytes_b / 2);
           if (kTransposedB)
-            load_4d_both(half_b, map_b, k * T::depth, n + rank * (TILE_N / 2), zb, wb, full);
+            load_3d_both(half_b, map_b, k * T::depth, from_b.along + n + rank * (TILE_N / 2), from_b.block, full);
           else
-            load_5d_both(half_b, map_b, 0, k * T::depth + rank * (T::depth / 2), n / 64, zb, wb, full);
+            load_4d_both(half_b, map_b, 0, k * T::depth + rank * (T::depth / 2), (from_b.along + n) / 64, from_b.block,
+                         full);
           ring.advance();
         }
         if (lends<T>(kTurns[r].count, shares<DIRECT>(p, number))) ring.skip();

@@ -121,37 +121,36 @@ __device__ __forceinline__ void wait_for_reader(int group) {
 
 // ---- bulk copies
 
-__device__ __forceinline__ void load_4d(u32 to, const TensorMap* map, int x, int y, int z, int w, u32 barrier) {
+__device__ __forceinline__ void load_3d(u32 to, const TensorMap* map, int x, int y, int z, u32 barrier) {
   asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::
-          "r"(to), "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier) : "memory");
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::
+          "r"(to), "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier) : "memory");
 }
 
-__device__ __forceinline__ void load_5d(u32 to, const TensorMap* map, int x, int y, int c, int z, int w, u32 barrier) {
+__device__ __forceinline__ void load_4d(u32 to, const TensorMap* map, int x, int y, int c, int z, u32 barrier) {
   asm volatile(
-      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], "
-      "[%7];" ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(c), "r"(z), "r"(w), "r"(barrier) : "memory");
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::
+          "r"(to), "l"(map), "r"(x), "r"(y), "r"(c), "r"(z), "r"(barrier) : "memory");
 }
 
 // To both blocks of the cluster, at the same place, with a signal to the same barrier of each.
-__device__ __forceinline__ void load_4d_both(u32 to, const TensorMap* map, int x, int y, int z, int w, u32 barrier) {
+__device__ __forceinline__ void load_3d_both(u32 to, const TensorMap* map, int x, int y, int z, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+      "[%1, {%2, %3, %4}], [%5], %6;" ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier),
+      "h"(static_cast<u16>(3)) : "memory");
+}
+
+__device__ __forceinline__ void load_4d_both(u32 to, const TensorMap* map, int x, int y, int c, int z, u32 barrier) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
-      "[%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier),
+      "[%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(c), "r"(z), "r"(barrier),
       "h"(static_cast<u16>(3)) : "memory");
 }
 
-__device__ __forceinline__ void load_5d_both(u32 to, const TensorMap* map, int x, int y, int c, int z, int w,
-                                             u32 barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
-      "[%1, {%2, %3, %4, %5, %6}], [%7], %8;" ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(c), "r"(z), "r"(w), "r"(barrier),
-      "h"(static_cast<u16>(3)) : "memory");
-}
-
-__device__ __forceinline__ void store_4d(const TensorMap* map, u32 from, int x, int y, int z, int w) {
-  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
-               "r"(from), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
+__device__ __forceinline__ void store_2d(const TensorMap* map, u32 from, int x, int y) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(from),
+               "r"(x), "r"(y) : "memory");
 }
 
 __device__ __forceinline__ void load_bytes(u32 to, const void* from, u32 bytes, u32 barrier) {

@@ -15,7 +15,15 @@ template __global__ void products<256, false>(const __grid_constant__ Maps, cons
 #else
 namespace {
 
-constexpr bool kExactBlocks = true;
+// Whether bulk copies can take blocks from where they lie. Along the depth the blocks tile the matrix exactly, since what
+// comes after a block has to count as zero; columns are whole chunks. Rows and columns of C that are none of the block's own
+// may come along: nobody stores them.
+template <class Map, bool BY_COLUMNS>
+bool in_place(const Side& from) {
+  if (BY_COLUMNS) return from.rows == Map::rows * from.block_rows && from.columns % 64 == 0;
+  return from.columns == Map::columns * from.block_columns;
+}
+
 [[maybe_unused]] constexpr int kTileN = 64;  // of the self-test's sizes
 constexpr double kNarrowCost = 1.03;  // of 192 columns, for each product
 constexpr int kMaxCtas = 2 * kMaxClusters;
@@ -83,46 +91,48 @@ Status encode(const Machine& machine, TensorMap& map, const T* base, const int64
   return code == CUDA_SUCCESS ? kDone : report(kFailed, "cuTensorMapEncodeTiled failed with code %d", int(code));
 }
 
-// A grid of rows x columns blocks, each block_rows x block_columns, block rows `down` and block columns `right` apart.
-// Rows of 64 elements along the depth for a K-major factor, else chunks of 64 columns.
-template <class T>
-Status encode_factor(const Machine& machine, TensorMap& map, bool depth_first, int chunks, int box_rows, const T* base,
-                     int64_t ld, int64_t block_rows, int64_t block_columns, int64_t rows, int64_t columns, int64_t down,
-                     int64_t right) {
-  if (depth_first)
-    return encode<T, 4>(machine, map, base, {block_columns, block_rows, columns, rows}, {ld, right, down},
-                        {64, box_rows, 1, 1});
-  return encode<T, 5>(machine, map, base, {64, block_rows, block_columns / 64, columns, rows}, {ld, 64, right, down},
-                      {64, box_rows, chunks, 1, 1});
+// Blocks of a factor, `down` elements apart along the depth. With the depth in the rows of memory (BY_COLUMNS): chunks of
+// 64 columns, of all blocks beside each other, for each block along the depth. Else rows of 64 elements along the depth,
+// of all blocks below each other.
+template <bool BY_COLUMNS, class T>
+Status encode_factor(const Machine& machine, TensorMap& map, int chunks, int box_rows, const T* base, int64_t ld,
+                     int64_t along, int64_t depth, int64_t blocks, int64_t down) {
+  if (BY_COLUMNS) return encode<T, 4>(machine, map, base, {64, depth, along / 64, blocks}, {ld, 64, down}, {64, box_rows, chunks, 1});
+  return encode<T, 3>(machine, map, base, {depth, along, blocks}, {ld, down}, {64, box_rows, 1});
+}
+
+// `plain`, `planes`: how many blocks are read as they are, and how many planes.
+template <class Map, bool BY_COLUMNS>
+Status encode_side(const Machine& machine, const Side& s, int chunks, int box_rows, int plain, int planes, TensorMap& map,
+                   TensorMap& map_of_planes) {
+  const int64_t depth = BY_COLUMNS ? s.block_rows : s.block_columns, stride = s.block_rows * s.block_columns;
+  const auto apart = [&](TensorMap& into, const auto* base, int count) {
+    const int64_t along = BY_COLUMNS ? s.block_columns : count * s.block_rows;
+    return encode_factor<BY_COLUMNS>(machine, into, chunks, box_rows, base, s.block_columns, along, depth,
+                                     BY_COLUMNS ? count : 1, stride);
+  };
+  Status status = kDone;
+  if (plain && s.copies)
+    status = apart(map, s.copies, plain);
+  else if (plain)
+    status = encode_factor<BY_COLUMNS>(machine, map, chunks, box_rows, s.matrix, s.ld, BY_COLUMNS ? s.columns : s.rows,
+                                       depth, BY_COLUMNS ? Map::rows : Map::columns,
+                                       BY_COLUMNS ? s.block_rows * s.ld : s.block_columns);
+  return planes && !status ? apart(map_of_planes, s.planes, planes) : status;
 }
 
 template <int TILE_N>
 Status encode_all(const Machine& machine, const Work& w, Maps& maps) {
   constexpr int depth = Tile<TILE_N>::depth, box_a = kTransposedA ? depth : kTileM, box_b = kTransposedB ? TILE_N / 2 : depth / 2;
-  auto one_side = [&](const Side& s, bool depth_first, int chunks, int box, int rows, int columns, int plain, int planes,
-                      TensorMap& map, TensorMap& map_of_planes) {
-    const int64_t r = s.block_rows, c = s.block_columns;
-    Status status = kDone;
-    if (plain && s.copies)
-      status = encode_factor(machine, map, depth_first, chunks, box, s.copies, c, r, c, plain, 1, r * c, c);
-    else if (plain)
-      status = encode_factor(machine, map, depth_first, chunks, box, s.matrix, s.ld, r, c, rows, columns, r * s.ld, c);
-    if (planes && !status)
-      status = encode_factor(machine, map_of_planes, depth_first, chunks, box, s.planes, c, r, c, planes, 1, r * c, c);
-    return status;
-  };
-  Status status = one_side(w.a, !kTransposedA, kTileM / 64, box_a, MapA::rows, MapA::columns, kPlainA, kPlanesA, maps.a,
-                           maps.planes_a);
+  Status status = encode_side<MapA, kTransposedA>(machine, w.a, kTileM / 64, box_a, kPlainA, kPlanesA, maps.a, maps.planes_a);
   if (!status)
-    status = one_side(w.b, kTransposedB, TILE_N / 64, box_b, MapB::rows, MapB::columns, kPlainB, kPlanesB, maps.b,
-                      maps.planes_b);
+    status = encode_side<MapB, !kTransposedB>(machine, w.b, TILE_N / 64, box_b, kPlainB, kPlanesB, maps.b, maps.planes_b);
   return status;
 }
 
-// Blocks of C that tile it exactly and have aligned rows can be stored in bulk, which writes whole 16 bytes.
+// Bulk stores write whole 16 bytes.
 bool bulk_stores(const Work& w) {
   if (sizeof(Output) != 2 || w.beta != 0 || w.N % 8) return false;
-  if ((kBlocksN > 1 && w.N != w.n * kBlocksN) || (kBlocksM > 1 && w.M != w.m * kBlocksM)) return false;
   return reinterpret_cast<uintptr_t>(w.C) % 16 == 0 && w.ldc % 8 == 0;
 }
 
@@ -197,11 +207,7 @@ Status launch(const Machine& machine, cudaStream_t stream, const Work& w) {
   Maps maps = {};
   Status status = encode_all<TILE_N>(machine, w, maps);
   if constexpr (!DIRECT) {
-    // Of a single block no more than there is of it.
-    const int64_t rows = kBlocksM > 1 ? w.m : w.M, columns = kBlocksN > 1 ? w.n : w.N;
-    if (!status)
-      status = encode<Output, 4>(machine, maps.c, w.C, {columns, rows, kBlocksN, kBlocksM}, {w.ldc, up(columns, 8), w.m * w.ldc},
-                                 {64, 64, 1, 1});
+    if (!status) status = encode<Output, 2>(machine, maps.c, w.C, {w.N, w.M}, {w.ldc}, {64, 64});
   }
   if (status) return status;
   const int64_t tiles = tiles_of(w.m, w.n, TILE_N);

@@ -157,7 +157,9 @@ struct Publisher {
   }
   __device__ __forceinline__ void store_box(int box) const {
     const int row = shared_read(note(job)), column = shared_read(note(job) + 4) + 64 * box;
-    store_4d(map, buffer(box), column, row, kPublications[now].column, kPublications[now].row);
+    // Blocks end where boxes do. What lies behind the last ones is not in the map.
+    if (row < problem.M && column < problem.N)
+      store_2d(map, buffer(box), kPublications[now].column * problem.N + column, kPublications[now].row * problem.M + row);
     stores_commit();
   }
 
