@@ -24,6 +24,7 @@ from codegen.cache import SCRATCH_PREFIX, digest_of, intact, publish, trim, used
 Kind = Literal["shared", "program", "cubin"]
 
 _NVCC_FLAGS = ("-O3", "-std=c++17")
+_SPLIT = "--split-compile=0"  # which nvcc has since CUDA 12
 _NVCC_KINDS: dict[str, tuple[tuple[str, ...], str]] = {
     "shared": (("-shared", "-Xcompiler", "-fPIC"), ".so"),
     "program": (("-DSUBCUBIC_MAIN",), ""),
@@ -135,7 +136,10 @@ def _build_cuda(text: str, arch: str, kind: str, flags: Sequence[str]) -> tuple[
         raise ValueError(f"unknown kind {kind!r}; choose one of {', '.join(_NVCC_KINDS)}")
     target = f"-gencode=arch=compute_{arch[3:]},code={arch}"
     own, suffix = _NVCC_KINDS[kind]
-    return _build(text, ".cu", _command("nvcc"), (*_NVCC_FLAGS, target, *own, *flags), suffix)
+    command = _command("nvcc")
+    # The kernels of a file at the same time; each becomes what it would be alone.
+    split = (_SPLIT,) if _SPLIT.split("=")[0] in _output(*command, "--help") else ()
+    return _build(text, ".cu", command, (*_NVCC_FLAGS, *split, target, *own, *flags), suffix)
 
 
 def compiler(name: Literal["gcc", "nvcc"]) -> str:
