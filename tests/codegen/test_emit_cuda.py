@@ -141,7 +141,7 @@ def test_wide_accesses_unless_registers_forbid():
 
     assert widths(PLANS["winograd"], "bf16") == [8, 8, 8]
     assert widths(PLANS["winograd2"], "fp32") == [4, 4, 4]
-    assert widths(PLANS["winograd2"], "fp64") == [1, 1, 2]
+    assert widths(PLANS["winograd2"], "fp64") == [2, 1, 1]
     assert widths(plan(classical(Format(1, 2, 64))), "fp32") == [1, 4, 1]
 
 

@@ -49,12 +49,13 @@ def test_planes_compile_without_spills(nvcc, shipped, name, dtype, plane_dtype):
     assert {usage.spill_loads + usage.spill_stores for usage in usages} == {0}
     # Two thread blocks of 256 a multiprocessor, or four at one level.
     assert max(usage.registers for usage in usages) <= (64 if name == "winograd" else 128)
-    # Sixteen blocks of 16-bit elements would take 128 registers once they are widened.
-    narrow = name in ("winograd2", "2x4x4:26") and STORAGE[dtype].bytes == 2
+    # Sixteen blocks of 16-bit elements would take 128 registers once they are widened; doubles leave room for more
+    # threads by ones.
+    narrow = name in ("winograd2", "2x4x4:26") and STORAGE[dtype].bytes in (2, 8)
     assert min(pack_bytes(source, dtype)) == (8 if narrow else 16)
 
 
-@pytest.mark.parametrize(("dtype", "narrowest"), [("bf16", 8), ("fp32", 16), ("fp64", 16)])
+@pytest.mark.parametrize(("dtype", "narrowest"), [("bf16", 8), ("fp32", 16), ("fp64", 8)])
 def test_many_blocks_narrow_the_pack(nvcc, dtype, narrowest):
     rng = np.random.default_rng(0)
     rows = rng.integers(-1, 2, (24, 25)) * (rng.random((24, 25)) < 0.3)
