@@ -46,7 +46,7 @@ def draw_results(document: Mapping[str, Any], path: Path) -> list[Path]:
 
 
 def draw_prediction(
-    plans: Sequence[Plan], device: DeviceModel, depths: Sequence[int], results: Path, path: Path, **options: Any
+    plans: Sequence[Plan], device: DeviceModel, depths: Sequence[int], results: Path, target: Path, **options: Any
 ) -> None:
     """Write the cost model's map over M and N, with the rows of results of such a device on top.
 
@@ -55,7 +55,7 @@ def draw_prediction(
         device: where.
         depths: sizes K, one panel each.
         results: folder of documents of results.
-        path: of the SVG file.
+        target: the SVG file.
         **options: further ones of ``evaluate.map_plots.predicted_map``.
 
     Raises:
@@ -70,4 +70,4 @@ def draw_prediction(
     from subcubic.crossover import measured_rows
 
     figure = predicted_map(plans, device, depths, measured_rows(results, device), **options)
-    note(f"map written to {save_svg(figure, path)}")
+    note(f"map written to {save_svg(figure, target)}")

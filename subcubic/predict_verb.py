@@ -80,6 +80,8 @@ def predict(
     shapes = [(n, n, n) for n in size or []] + [parse_shape(text) for text in shape or []]
     if crossover and (shapes or set_name or plot):
         raise UsageError("--crossover asks for all squares; leave --size, --shape, --set and --plot out")
+    if plot and plot.suffix != ".svg":
+        raise UsageError(f"--plot {plot} must end in .svg")
     kinds = values(operands, Operands.VARIABLE)
     folder = results or RESULTS
     known = Schemes(existing_catalog(catalog), "predict")
