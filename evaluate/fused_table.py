@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from evaluate.maps import OPERANDS_TEXT, PHASES
 from evaluate.report import load, shape_text
 from evaluate.timing import verdict
-from evaluate.variants import FUSED_PATH
+from evaluate.variants import FUSED_PATH, OPERANDS
 
 Row = Mapping[str, Any]
 
-_TITLES = {"planes_given": "planes given", "b_constant": "B constant", "variable": "both variable"}
+_TITLES = {name: OPERANDS_TEXT[name] for name in reversed(OPERANDS)}
 _HEAD = ("device", "scheme", "levels", "dtype", "M x N x K", "regime", *_TITLES.values(), "error of cuBLAS")
 # What is one line of the table; the operands are its columns.
 _LINE = ("format", "rank", "levels", "dtype", "plane_dtype", "layout", "M", "N", "K", "regime", "distribution")
-_PHASES = {"overlap", "constant_b"}  # the options of the emitter that are no experiments
 
 
 def fused_table(folder: Path) -> str:
@@ -30,7 +30,7 @@ def fused_table(folder: Path) -> str:
     for document in load(folder):
         for row in document["rows"]:
             options = row.get("options") or {}
-            if row.get("path") == FUSED_PATH and verdict(row) != "not measured" and options.keys() <= _PHASES:
+            if row.get("path") == FUSED_PATH and verdict(row) != "not measured" and options.keys() <= PHASES:
                 key = (document["device"], *(row.get(name) for name in _LINE), bool(options))
                 line = lines.setdefault(key, {})
                 line[row["operands"]] = row

@@ -7,6 +7,7 @@ from math import ceil
 from evaluate.cases import Shape
 from evaluate.device_model import DeviceModel, rate_at
 from evaluate.operands import DTYPES
+from evaluate.variants import FUSED_PATH, LIBRARY_PATH
 
 BYTES = {**{name: dtype.bytes for name, dtype in DTYPES.items()}, "tf32": 4, "fp8": 1, "int8": 1}
 # Rows, columns and relative rate of a vendor's tiles on tensor cores; others take smaller ones.
@@ -14,6 +15,11 @@ _VENDOR_TILES = ((256, 128, 1.0), (128, 256, 1.0), (192, 192, 1.0), (320, 128, 1
 _SMALL_TILES = ((128, 128, 1.0), (128, 64, 0.97), (64, 64, 0.93))
 _WIDE = ("fp32", "fp64")
 _VENDOR = 0.96  # of the rate of full tiles that cuBLAS reaches on an H200 in the middle, ends and copies included
+
+
+def default_path(device: DeviceModel, dtype: str) -> str:
+    """The path of schemes: fused for types of tensor cores of at most 16 bits on a GPU, else the vendor's products."""
+    return FUSED_PATH if device.tiled and BYTES[dtype] <= 2 else LIBRARY_PATH
 
 
 def gemm_seconds(device: DeviceModel, shape: Shape, dtype: str, regime: str = "burst", batch: int = 1) -> float:

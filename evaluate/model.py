@@ -18,7 +18,7 @@ from codegen.plan import Plan
 from codegen.schedule import Schedule, Vector, schedule
 from evaluate.cases import Shape
 from evaluate.device_model import DeviceModel
-from evaluate.gemm_model import BYTES, full_rate, gemm_seconds, rounds_of
+from evaluate.gemm_model import BYTES, default_path, full_rate, gemm_seconds, rounds_of
 from evaluate.operands import check_choice
 from evaluate.variants import FUSED_PATH, LIBRARY_PATH, OPERANDS
 from evaluate.windows import GPU_REGIMES
@@ -133,7 +133,7 @@ def predict(
     check_choice("plane dtype", planes, BYTES)
     if len(shape) != 3 or min(shape) < 1:
         raise ValueError(f"a shape must be three positive sizes M, N, K, not {tuple(shape)}")
-    chosen = path or (FUSED_PATH if device.tiled and BYTES[dtype] <= 2 else LIBRARY_PATH)
+    chosen = path or default_path(device, dtype)
     check_choice("path", chosen, (FUSED_PATH, LIBRARY_PATH))
     if chosen == FUSED_PATH and not device.tiled:
         raise ValueError(f"{device.name} has no fused kernels; use path {LIBRARY_PATH}")

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+from evaluate.maps import error_of, kind_text, supported
+from evaluate.timing import verdict
 
 Row = Mapping[str, Any]
 # Dark to light, told apart by colour-blind readers and in grey; markers repeat the distinction.
@@ -54,6 +58,52 @@ def error(rows: Sequence[Row]) -> Any:
     return _finished(figure, axes)
 
 
+def error_against_speed(rows: Sequence[Row]) -> Any:
+    """The error factor over the vendor's against the ratio, one mark for each row, by dtype and type of planes.
+
+    Bars are the 95 % intervals of the ratio; a mark is filled where its interval lies above 1, which is left of the
+    band of losses.
+
+    Returns:
+        A matplotlib Figure.
+
+    Raises:
+        ValueError: no row is a timed scheme with an error.
+    """
+    known = [row for row in rows if supported(row) and error_of(row)]
+    if not known:
+        raise ValueError("none of the rows is a timed scheme with an error, so there is nothing to plot")
+    figure, axes = _axes("baseline time / time", "error over that of the vendor's GEMM")
+    axes.set(xscale="linear", title="error against speed")
+    groups: dict[str, list[Row]] = {}
+    for row in known:
+        groups.setdefault(kind_text(row).rpartition(", ")[0], []).append(row)
+    for number, (label, group) in enumerate(sorted(groups.items())):
+        colour, marker = _COLOURS[number % 6], _MARKERS[number % 6]
+        for row in group:
+            bar = [[abs(row[key] - row["ratio"])] for key in ("ratio_low", "ratio_high")]
+            fill = colour if verdict(row) == "faster" else "white"
+            axes.errorbar(
+                row["ratio"],
+                error_of(row),
+                xerr=bar,
+                color=colour,
+                marker=marker,
+                markersize=5,
+                markerfacecolor=fill,
+                linewidth=0.7,
+            )
+        axes.plot([], [], linestyle="", color=colour, marker=marker, label=label)
+    axes.plot([], [], linestyle="", color="0.3", marker="o", markerfacecolor="white", label="no gain")
+    left = min(0.95, axes.get_xlim()[0])
+    axes.axvspan(left, 1, color="0.93", zorder=0)
+    axes.axvline(1, color="0.4", linewidth=0.8)
+    axes.set_xlim(left=left)
+    axes.set_yscale("log", base=2)
+    axes.yaxis.set_major_formatter("x{x:g}")
+    return _finished(figure, axes)
+
+
 def targets(rows: Sequence[Row]) -> Any:
     """Median and 90th percentile of the time to a rank, one line of dots for every target of a search benchmark.
 
@@ -80,6 +130,21 @@ def targets(rows: Sequence[Row]) -> Any:
     axes.set_xscale("log")
     axes.set_xlabel("seconds to the rank")
     return _finished(figure, axes)
+
+
+def save_svg(figure: Any, path: Path) -> Path:
+    """Write a figure as SVG with text as text; the same figure gives the same bytes.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    from matplotlib import rc_context
+
+    # Every text of the file repeats the list of fonts.
+    fonts = ["DejaVu Sans", "Arial"]
+    with rc_context({"svg.hashsalt": "subcubic", "svg.fonttype": "none", "font.sans-serif": fonts}):
+        figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+    return path
 
 
 def _hits(row: Row) -> str:

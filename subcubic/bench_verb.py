@@ -23,6 +23,7 @@ from subcubic.bench_sets import set_cases, set_lines, unmeasured
 from subcubic.errors import ExitCode, UsageError, guarded
 from subcubic.options import CatalogPath, Device, Dtype, Json, Layout, ProductDtype, at_least, writable_catalog
 from subcubic.output import note, print_json
+from subcubic.pictures import draw_results
 from subcubic.version import ROOT, commit
 
 if TYPE_CHECKING:
@@ -85,7 +86,13 @@ def bench(
         bool, typer.Option("--counters", help="GPU: bytes, clock and busy tensor cores by ncu.")
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="One small shape, in seconds.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder to save the document to, anew after every row.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder to save the document to, anew after every row; at the end two pictures lie beside it, a heat "
+            "map of the speed-up and the error against speed (SVG, needs Matplotlib)."
+        ),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Leave out what the documents in --out have rows of on this device.")
     ] = False,
@@ -171,7 +178,9 @@ def bench(
         until=total,
     )
     if saver is not None:
-        note(f"saved to {saver(document)}")
+        place = saver(document)
+        note(f"saved to {place}")
+        draw_results(document, place)
     if json_output:
         print_json(document)
     else:

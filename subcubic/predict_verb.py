@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from subcubic.bench_options import Operands, Regime, parse_shape, values
 from subcubic.bench_schemes import Schemes
+from subcubic.crossover import show_crossovers
 from subcubic.errors import UsageError, guarded
 from subcubic.options import CatalogPath, Json, at_least, existing_catalog
 from subcubic.output import note, print_json, table
+from subcubic.pictures import draw_prediction
+from subcubic.version import ROOT
 
+RESULTS = ROOT / "benchmarks" / "results"
 _SIZES = (2048, 4096, 8192, 16384)
 
 
@@ -43,6 +48,19 @@ def predict(
         Operands | None, typer.Option(help="The member of a scheme's orbit that is cheapest for such operands.")
     ] = None,
     regime: Annotated[Regime, typer.Option(help="Short bursts, or settled clocks.")] = Regime.BURST,
+    crossover: Annotated[
+        bool,
+        typer.Option(
+            "--crossover",
+            help="The smallest square that pays, for each dtype and kind of operands; beside it the measured ones.",
+        ),
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write a map over M and N, with what was measured, to this SVG file.")
+    ] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="Folder of what was measured; benchmarks/results of the checkout.")
+    ] = None,
     catalog: CatalogPath = None,
     json_output: Json = False,
 ) -> None:
@@ -60,13 +78,23 @@ def predict(
     for value in size or []:
         at_least(1, "size", value)
     shapes = [(n, n, n) for n in size or []] + [parse_shape(text) for text in shape or []]
+    if crossover and (shapes or set_name or plot):
+        raise UsageError("--crossover asks for all squares; leave --size, --shape, --set and --plot out")
+    if plot and plot.suffix != ".svg":
+        raise UsageError(f"--plot {plot} must end in .svg")
     kinds = values(operands, Operands.VARIABLE)
+    folder = results or RESULTS
     known = Schemes(existing_catalog(catalog), "predict")
     plans = [known.plan(reference, levels, turn.value if turn else "") for reference in schemes]
     rows: list[dict[str, Any]] = []
     try:
         shapes += shapes_of(set_name) if set_name else []
         found = device_model(device)
+        if crossover:
+            asked = {"plane_dtype": plane_dtype, "path": path, "regime": regime.value}
+            kinds = tuple(values(operands or list(Operands), Operands.VARIABLE))
+            show_crossovers(plans, found, [dtype] if dtype else list(found.peak), kinds, folder, json_output, **asked)
+            return
         chosen = dtype or ("bf16" if "bf16" in found.peak else "fp32")
         for plan, facts in plans:
             head = {"id": plan.digest, "format": str(plan.base.format), "rank": plan.base.rank, **facts}
@@ -81,6 +109,10 @@ def predict(
                     figures = model(plan, (m, n, k), found, chosen, **options).document()
                     kept = {"levels": levels, "dtype": chosen, **options, "M": m, "N": n, "K": k}
                     rows.append({**head, **kept, **figures})
+        if plot is not None:
+            depths = sorted({k for _, _, k in shapes}) or list(_SIZES)
+            asked = {"dtype": chosen, "operands": kinds[0], "regime": regime.value, "path": path}
+            draw_prediction([plan for plan, _ in plans], found, depths, folder, plot, plane_dtype=plane_dtype, **asked)
     except ValueError as error:  # a name or a combination that there is not
         raise UsageError(str(error)) from error
     if json_output:

@@ -19,10 +19,12 @@ def render(readme: str, results: Path) -> str:
 
     An empty table needs no place.
     """
+    from evaluate.crossover_table import crossover_table
     from evaluate.fused_table import fused_table
     from evaluate.report import results_table
 
     tables = {
+        "crossovers": crossover_table(results),
         "results": results_table(results),
         "fused": fused_table(results),
         "search": search_table(results),
@@ -98,14 +100,12 @@ def search_rows(results: Path) -> list[tuple[str, dict[str, Any]]]:
 
 def main() -> int:
     """Rewrite the README in place, and the picture of the search times."""
-    from evaluate.plots import targets
+    from evaluate.plots import save_svg, targets
 
     results = ROOT / "benchmarks" / "results"
     path = ROOT / "README.md"
     path.write_text(render(path.read_text(encoding="utf-8"), results), encoding="utf-8")
-    # Without the date the same results give the same file.
-    figure = targets([row for _, row in search_rows(results)])
-    figure.savefig(ROOT / "benchmarks" / "search.svg", metadata={"Date": None})
+    save_svg(targets([row for _, row in search_rows(results)]), ROOT / "benchmarks" / "search.svg")
     return 0
 
 

@@ -25,7 +25,7 @@ ONLY_IN = {
     "numba": {"search/compiled.py"},
     "distributed": {"search/executors.py", "search/dask_executor.py"},
     "scipy": {"evaluate/blas.py"},
-    "matplotlib": {"catalog/picture.py", "evaluate/plots.py"},
+    "matplotlib": {"catalog/picture.py", "evaluate/plots.py", "evaluate/map_plots.py"},
     "jax": {"evaluate/array_jax.py"},
     # The twin is text that the emitter completes; nothing here imports it.
     "torch": {

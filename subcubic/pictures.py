@@ -1,0 +1,73 @@
+"""Pictures that verbs write: of a document of results beside its file, and of a prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from subcubic.output import note
+
+if TYPE_CHECKING:
+    from codegen.plan import Plan
+    from evaluate.device_model import DeviceModel
+
+_REMEDY = "Matplotlib is not installed; install the extra plot (pip install '.[plot]')"
+
+
+def draw_results(document: Mapping[str, Any], path: Path) -> list[Path]:
+    """Draw a document of results beside its file: ``-speed.svg``, ``-error.svg``.
+
+    What has nothing to show, and a missing Matplotlib, costs a note and no more: the results are kept by then.
+
+    Args:
+        document: as of ``evaluate.bench.measure``.
+        path: the file it was saved to.
+
+    Returns:
+        The files.
+    """
+    if find_spec("matplotlib") is None:
+        note(f"no pictures: {_REMEDY}")
+        return []
+    from evaluate.map_plots import speed_map
+    from evaluate.plots import error_against_speed, save_svg
+
+    written = []
+    for name, draw in (("speed", speed_map), ("error", error_against_speed)):
+        target = path.with_name(f"{path.stem}-{name}.svg")
+        try:
+            written.append(save_svg(draw(document["rows"]), target))
+            note(f"picture written to {target}")
+        except (ValueError, OSError) as error:
+            note(f"no {target.name}: {error}")
+    return written
+
+
+def draw_prediction(
+    plans: Sequence[Plan], device: DeviceModel, depths: Sequence[int], results: Path, target: Path, **options: Any
+) -> None:
+    """Write the cost model's map over M and N, with the rows of results of such a device on top.
+
+    Args:
+        plans: at each shape the best of them counts.
+        device: where.
+        depths: sizes K, one panel each.
+        results: folder of documents of results.
+        target: the SVG file.
+        **options: further ones of ``evaluate.map_plots.predicted_map``.
+
+    Raises:
+        ModuleNotFoundError: Matplotlib is not installed.
+        OSError: the file cannot be written.
+        ValueError: as ``evaluate.model.predict``.
+    """
+    if find_spec("matplotlib") is None:
+        raise ModuleNotFoundError(f"no picture can be drawn: {_REMEDY}")
+    from evaluate.map_plots import predicted_map
+    from evaluate.plots import save_svg
+    from subcubic.crossover import measured_rows
+
+    figure = predicted_map(plans, device, depths, measured_rows(results, device), **options)
+    note(f"map written to {save_svg(figure, target)}")
