@@ -89,9 +89,10 @@ class Fused(NamedTuple):
 
 HOPPER = Fused(
     "codegen.emit_hopper",
-    ("dtype", "plane_dtype", "c_dtype", "layout", "overlap", "constant_b", "scale", "pace", "share", "pending_bits"),
+    ("dtype", "plane_dtype", "c_dtype", "layout", "overlap", "constant_b", "scale", "guard")
+    + ("pace", "share", "pending_bits"),
 )
-AMPERE = Fused("codegen.emit_ampere", ("dtype", "plane_dtype", "c_dtype", "scale"))
+AMPERE = Fused("codegen.emit_ampere", ("dtype", "plane_dtype", "c_dtype", "scale", "guard"))
 
 
 def fused_emitter(arch: str) -> Fused:

@@ -32,6 +32,7 @@ def emit_ampere(
     plane_dtype: str | None = None,
     c_dtype: str | None = None,
     scale: bool = False,
+    guard: bool = False,
     version: str = "unknown",
 ) -> str:
     """One self-contained .cu: C entry points (``kernels/fused.h``), kernels and a self-test.
@@ -42,12 +43,13 @@ def emit_ampere(
         plane_dtype: of the planes.
         c_dtype: of C.
         scale: as for ``codegen.emit_hopper.emit_hopper``.
+        guard: likewise.
         version: of the emitting program, for the first lines of the text.
 
     Raises:
         ValueError: an unknown type, or a plan with too many products or blocks.
     """
-    kinds = types(dtype, plane_dtype, c_dtype, scaled=scale)
+    kinds = types(dtype, plane_dtype, c_dtype, scaled=scale, guarded=guard)
     found = ordered(plan, kinds)
     return fused_text(found, kinds, FAMILY, "sm_80", PARTS, version, UNITS, block_tables(found))
 
@@ -58,9 +60,10 @@ def prefix(
     plane_dtype: str | None = None,
     c_dtype: str | None = None,
     scale: bool = False,
+    guard: bool = False,
 ) -> str:
     """What the names of the entry points of ``emit_ampere`` with the same arguments begin with."""
-    return fused_prefix(plan, types(dtype, plane_dtype, c_dtype, scaled=scale), FAMILY)
+    return fused_prefix(plan, types(dtype, plane_dtype, c_dtype, scaled=scale, guarded=guard), FAMILY)
 
 
 def block_tables(found: Schedule) -> str:

@@ -42,6 +42,7 @@ def emit_hopper(
     overlap: int = 0,
     constant_b: bool = False,
     scale: bool = False,
+    guard: bool = False,
     pace: bool = True,
     share: bool = True,
     pending_bits: int | None = None,
@@ -61,6 +62,8 @@ def emit_hopper(
         scale: rows of A and columns of B are multiplied by powers of two, so that the largest magnitude of each is in
             [1, 2), and C is written without them. That keeps rows and columns of little weight accurate, and planes in
             FP16 in range. It takes a pass over A and B more, and copies of the blocks that are read where they lie.
+        guard: what is not finite in C is computed again as a plain product, by a second kernel that does nothing where
+            all is finite. So infinities and NaNs come out where they do in a plain product. beta must be 0.
         pace: blocks of the grid keep in step; switched off to measure what that brings.
         share: the last tiles are shared by several clusters; switched off for the same reason.
         pending_bits: 32, or 16 to keep pending tiles in FP16 with a scale for every 16 rows. That halves what they move
@@ -72,7 +75,7 @@ def emit_hopper(
         ValueError: an unknown type or layout, a plan with too many products or blocks or none to overlap with, both
             ``overlap`` and ``scale``, or narrow pending tiles of more than 32 slots.
     """
-    kinds = types(dtype, plane_dtype, c_dtype, layout, overlap, constant_b, scale)
+    kinds = types(dtype, plane_dtype, c_dtype, layout, overlap, constant_b, scale, guard)
     # Bulk copies take 64 rows of a transposed A and 64 columns of a B as it is, and rows of whole 16 bytes; bulk stores
     # take 64 x 64 of C, which are all of one block where there are several.
     m, _, n = plan.format
@@ -94,10 +97,11 @@ def prefix(
     overlap: int = 0,
     constant_b: bool = False,
     scale: bool = False,
+    guard: bool = False,
     **_switched: int | None,
 ) -> str:
     """What the names of the entry points of ``emit_hopper`` with the same arguments begin with."""
-    return fused_prefix(plan, types(dtype, plane_dtype, c_dtype, layout, overlap, constant_b, scale), FAMILY)
+    return fused_prefix(plan, types(dtype, plane_dtype, c_dtype, layout, overlap, constant_b, scale, guard), FAMILY)
 
 
 def _narrow(found: Schedule, kinds: Types, pending_bits: int | None) -> bool:

@@ -16,6 +16,8 @@ from codegen.plan import Plan
 from codegen.schedule import Schedule, schedule
 
 TYPES = ("fp16", "bf16")
+# The largest numbers in fp32 that do not round to infinity.
+_LARGEST = {"fp16": "0x1.ffdffep15f", "bf16": "0x1.ff7ffep127f", "fp32": "0x1.fffffep127f"}
 LAYOUTS = ("nn", "nt", "tn", "tt")
 
 
@@ -31,6 +33,7 @@ class Types:
         overlap: how many products that need no planes come first at least, while the planes are made; 0: none.
         constant_b: whether the planes of B are made before, so that only those of A count there.
         scaled: whether rows of A and columns of B are multiplied by powers of two, which are taken out of C.
+        guarded: whether what is not finite in C is computed again as a plain product.
     """
 
     input: str
@@ -40,6 +43,7 @@ class Types:
     overlap: int = 0
     constant_b: bool = False
     scaled: bool = False
+    guarded: bool = False
 
     @property
     def converted(self) -> bool:
@@ -55,6 +59,7 @@ def types(
     overlap: int = 0,
     constant_b: bool = False,
     scaled: bool = False,
+    guarded: bool = False,
 ) -> Types:
     """Fill in and check the storage types and the layout of a fused kernel.
 
@@ -67,6 +72,7 @@ def types(
         overlap: as in ``Types``.
         constant_b: as in ``Types``.
         scaled: as in ``Types``.
+        guarded: as in ``Types``.
 
     Raises:
         ValueError: a type, a layout or a number of products that the kernels do not have, or both ``overlap`` and
@@ -85,7 +91,7 @@ def types(
     if overlap and scaled:
         raise ValueError("nothing overlaps where rows and columns are scaled, since all blocks are copied then")
     both = bool(constant_b and overlap)
-    return Types(dtype, plane_dtype or dtype, c_dtype or dtype, layout, int(overlap), both, bool(scaled))
+    return Types(dtype, plane_dtype or dtype, c_dtype or dtype, layout, int(overlap), both, bool(scaled), bool(guarded))
 
 
 def prefix(plan: Plan, kinds: Types, family: str) -> str:
@@ -95,6 +101,7 @@ def prefix(plan: Plan, kinds: Types, family: str) -> str:
         f"overlapped{kinds.overlap}" if kinds.overlap else "",
         "constant_b" if kinds.constant_b else "",
         "scaled" if kinds.scaled else "",
+        "guarded" if kinds.guarded else "",
         "fp32c" if kinds.output != kinds.input else "",
         kinds.layout if kinds.layout != "nn" else "",
     ]
@@ -137,6 +144,8 @@ def fused_text(
     """
     if kinds.scaled:
         parts = [part for each in parts for part in ((each, "exponents") if each == "planes" else (each,))]
+    if kinds.guarded:
+        parts = [part for each in parts for part in ((each, "guard") if each == "fused_work" else (each,))]
     includes, body = joined(parts, (kinds.input, kinds.plane, kinds.output))
     text = [_banner(found, kinds, arch, version, pending), guarded(includes), _constants(found, kinds, units, pending)]
     text += [further, body] if further else [body]
@@ -178,10 +187,11 @@ def _constants(found: Schedule, kinds: Types, units: tuple[int, int, int], pendi
     tolerance = unit * max(1.0, growth(plan.scheme) / plan.format.volume)
     names = {"fp16": "f16", "bf16": "bf16"}
     plane_mma = f'#define SUBCUBIC_PLANE_MMA "{names[kinds.plane]}"\n' if kinds.converted else ""
-    scaled = "#define SUBCUBIC_SCALED\n" if kinds.scaled else ""
+    switches = {"SCALED": kinds.scaled, "GUARDED": kinds.guarded}
+    defined = "".join(f"#define SUBCUBIC_{name}\n" for name, on in switches.items() if on)
     return f"""\
 #define SUBCUBIC_INPUT_MMA "{names[kinds.input]}"
-{plane_mma}{scaled}
+{plane_mma}{defined}
 namespace {{
 
 using Input = {STORAGE[kinds.input].name};
@@ -195,6 +205,8 @@ constexpr float kDivisor = {plan.divisor};
 constexpr bool kConverted = {str(kinds.converted).lower()};  // planes are of another type than the matrices
 constexpr bool kConstantB = {str(kinds.constant_b).lower()};  // the first of two phases needs planes of B
 constexpr bool kScaled = {str(kinds.scaled).lower()};  // by powers of two, rows of A and columns of B
+constexpr bool kGuarded = {str(kinds.guarded).lower()};  // what is not finite in C is computed again
+[[maybe_unused]] constexpr float kLargestC = {_LARGEST[kinds.output]};  // what is beyond becomes infinite in C
 constexpr bool kTransposedA = {_flag(kinds, 0)}, kTransposedB = {_flag(kinds, 1)};  // as they lie in memory
 #ifdef SUBCUBIC_MAIN
 // Of the self-test: relative Frobenius error, and whether small integers pass through every step exactly.

@@ -77,6 +77,10 @@ def export(
         bool,
         typer.Option("--scale", help="With --arch: rows of A and columns of B are scaled by powers of two meanwhile."),
     ] = False,
+    guard: Annotated[
+        bool,
+        typer.Option("--guard", help="With --arch: what is not finite in C is computed again as a plain product."),
+    ] = False,
     levels: Annotated[int, typer.Option(help="Levels of recursion, by Kronecker power.")] = 1,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File or folder to write to.")] = None,
     build: Annotated[
@@ -116,6 +120,8 @@ def export(
         chosen["overlap"] = OVERLAP
     if scale:
         chosen["scale"] = True
+    if guard:
+        chosen["guard"] = True
     if arch is not None:
         if to is not Target.CUDA:
             raise UsageError("--arch needs --to cuda")

@@ -219,6 +219,9 @@ int SCHEME_open(void** handle) {
 #ifdef SUBCUBIC_SCALED
   if (!status) status = load_exponents();
 #endif
+#ifdef SUBCUBIC_GUARDED
+  if (!status) status = load_repair();
+#endif
   if (status) {
     SCHEME_close(opened);
     return status;
@@ -267,6 +270,7 @@ int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, d
   if (lda > kLargest || ldb > kLargest)
     return report(kMisuse, "leading dimensions of A and B must be at most %lld", (long long)kLargest);
   if (!A || !B || !C) return report(kMisuse, "A, B and C must not be null");
+  if (kGuarded && beta != 0) return report(kMisuse, "a guarded kernel may have to compute C again, so beta must be 0");
   if ((reinterpret_cast<uintptr_t>(planes_a) | reinterpret_cast<uintptr_t>(planes_b)) % 256)
     return report(kMisuse, "planes must be 256-byte aligned");
   const bool copy_a = must_copy<MapA, kColumnsOfA>(a), copy_b = must_copy<MapB, kColumnsOfB>(b);
@@ -293,8 +297,11 @@ int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, d
                reinterpret_cast<float4*>(base + layout.scratch),
                reinterpret_cast<unsigned*>(base)};
   Status status = prepare_sides(queue, base, layout, copy_a, copy_b, planes_of_a(M, K), planes_of_b(N, K), work);
-  if (status) return status;
-  return run(static_cast<const Handle*>(handle)->machine, queue, work);
+  if (!status) status = run(static_cast<const Handle*>(handle)->machine, queue, work);
+#ifdef SUBCUBIC_GUARDED
+  if (!status) status = queue_repair(queue, work, K);
+#endif
+  return status;
 }
 
 }  // extern "C"

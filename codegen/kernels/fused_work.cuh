@@ -35,6 +35,18 @@ __device__ __forceinline__ Accumulator unscaled_at(Accumulator value, const Expo
     return value;
 }
 
+// Words among the counters: whether an element of C is not finite, and how many blocks have looked after that.
+constexpr int kSpoiledWord = 5, kRepairedWord = 6;
+
+// Whether an element of C is finite in C's type too.
+__device__ __forceinline__ bool finite(Accumulator value) {
+  return (value < 0 ? -value : value) <= kLargestC;
+}
+
+[[maybe_unused]] __device__ __forceinline__ void note_unless(bool fine, unsigned* counters) {
+  if (kGuarded && !fine) *static_cast<volatile unsigned*>(counters + kSpoiledWord) = 1;
+}
+
 #ifdef __CUDACC_RTC__  // where nothing launches it, a template has to be asked for
 template __global__ void planes_kernel<MapA, MapB, kScaled>(const PlaneJob, const PlaneJob, unsigned);
 #endif

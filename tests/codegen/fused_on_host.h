@@ -52,6 +52,10 @@ W __ldg(const W* from) {
 }
 // Each lane as if it were alone, so that every one of them writes its own maximum.
 static unsigned __reduce_max_sync(unsigned, unsigned value) { return value; }
+static unsigned atomicAdd(unsigned* to, unsigned value) {
+  *to += value;
+  return *to - value;
+}
 static unsigned atomicMax(unsigned* to, unsigned value) {
   const unsigned old = *to;
   if (value > old) *to = value;
@@ -118,6 +122,16 @@ static void arrive(Barrier& barrier, unsigned members) {
 }
 
 static void __syncthreads() { arrive(cta_barrier, blockDim.x); }
+static int __syncthreads_or(int vote) {
+  static int any;
+  any = any || vote;
+  __syncthreads();
+  const int result = any;
+  __syncthreads();
+  any = 0;
+  __syncthreads();
+  return result;
+}
 
 static void start_fiber() {
   (*body)();

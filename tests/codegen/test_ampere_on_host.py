@@ -43,8 +43,8 @@ def emulated(name, kinds) -> str:
     return fused_text(found, kinds, FAMILY, "sm_80", parts, "unknown", UNITS, block_tables(found))
 
 
-def opened(name, dtype, plane_dtype, c_dtype, folder, change=lambda text: text, scaled=False) -> Opened:
-    kinds = types(dtype, plane_dtype, c_dtype, scaled=scaled)
+def opened(name, dtype, plane_dtype, c_dtype, folder, change=lambda text: text, **options) -> Opened:
+    kinds = types(dtype, plane_dtype, c_dtype, **options)
     library = build(change(emulated(name, kinds)), folder)
     return Opened(library, prefix(PLANS[name], kinds, FAMILY), dtype, kinds.output)
 
@@ -62,6 +62,39 @@ def test_launch_is_exact_on_integers(name, dtype, plane_dtype, c_dtype, tmp_path
         kernel.mode(backwards=i % 2 == 1, late=i % 4 < 2, multiprocessors=1 + i % 3)
         found = kernel.multiply(a, b, c, alpha, beta, gap, offset, packed)
         np.testing.assert_array_equal(found, alpha * (a @ b) + beta * c)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "plane_dtype"),
+    [("winograd", "bf16", "fp16"), ("winograd", "fp16", None), ("mixed", "bf16", None)],
+)
+def test_a_guarded_kernel_has_what_is_not_finite_where_a_plain_product_has_it(name, dtype, plane_dtype, tmp_path):
+    a, b, c = (x.astype(float) for x in integers(67, 70, 131))
+    a[5, 60], a[50, 3], b[8, 100] = np.inf, np.nan, -np.inf
+    with np.errstate(invalid="ignore"):
+        exact = a @ b
+    folders = [tmp_path / kind for kind in ("guarded", "free")]
+    for folder in folders:
+        folder.mkdir()
+    guarded, free = (
+        opened(name, dtype, plane_dtype, None, folder, guarded=folder.name == "guarded") for folder in folders
+    )
+    for gap, backwards in ((0, False), (3, True)):
+        guarded.mode(backwards=backwards, late=backwards, multiprocessors=2)
+        np.testing.assert_array_equal(guarded.multiply(a, b, c, gap=gap), exact)
+    assert np.isfinite(exact).sum() > np.isfinite(free.multiply(a, b, c)).sum()
+    # Two launches later nothing is left of that.
+    finite = np.nan_to_num(a, posinf=1), np.nan_to_num(b, neginf=1)
+    np.testing.assert_array_equal(guarded.multiply(*finite, c), finite[0] @ finite[1])
+    with pytest.raises(AssertionError, match="beta must be 0"):
+        guarded.multiply(*finite, c, beta=1.0)
+
+
+def test_a_plane_beyond_the_range_of_fp16_is_repaired(tmp_path):
+    a, b, c = integers(40, 70, 72)
+    large = a * 2.0**15  # two of them are too much for a plane
+    guarded = opened("winograd", "bf16", "fp16", None, tmp_path, guarded=True)
+    np.testing.assert_array_equal(guarded.multiply(large, b, c), large @ b)
 
 
 # Each takes one thing away from the text. Whether warps run forwards, copies land late, decides what shows.

@@ -15,7 +15,7 @@ from evaluate.cublaslt import open_cublaslt
 from evaluate.device import array_module, require_gpu
 from evaluate.fused import ZEROED_BYTES
 from evaluate.gpu import draw_buffers
-from evaluate.operands import widen
+from evaluate.operands import narrow, widen
 from evaluate.variants import OPERANDS, Wanted
 from tests.evaluate.fused_gpu import NAMES, bits, check, library, limit, opened, product, program, the_plan, variant
 from tests.prebuild import Build
@@ -52,6 +52,13 @@ OTHERWISE += [("rational", "bf16", 32), ("4x4x2", "bf16", 32)]
 # Rows and columns scaled by powers of two, and the layout.
 SCALED = [("winograd", "bf16", "nn"), ("winograd", "fp16", "tt"), ("winograd2", "bf16", "nn"), ("4x4x2", "bf16", "nt")]
 SCALED += [("plain", "bf16", "tn"), ("3x3x3", "bf16", "nn")]
+# What is not finite is computed again: one phase and two, shared tiles or none, either type of planes, a transposed B.
+GUARDED = [
+    ("winograd", "bf16", "nn", {}),
+    ("winograd", "fp16", "nt", {}),
+    ("winograd", "bf16", "nn", {"overlap": 2}),
+    ("4x4x2", "bf16", "nn", {}),
+]
 # M, N, K: one element, less than a block each, odd, beyond a tile, whole tiles, long and thin.
 SHAPES = [(1, 1, 1), (7, 5, 300), (101, 67, 83), (259, 517, 130), (768, 1024, 512), (3, 2000, 40), (1500, 9, 1030)]
 PADS = [(0, 1.0, 0.0), (3, -0.5, 2.0), (8, 2.0, 0.0)]  # gap between rows, alpha, beta
@@ -77,7 +84,8 @@ def builds(arch: str) -> list[Build]:
         found += [(name, variant("bf16", planes, **options)) for name, planes, options in OVERLAPPED]
         found += [(name, variant("bf16", planes, pending_bits=bits)) for name, planes, bits in OTHERWISE]
         found += [(name, variant("bf16", planes, layout, scale=1)) for name, planes, layout in SCALED]
-        programs += [("winograd", variant("bf16", overlap=2))]
+        found += [(name, variant("bf16", planes, layout, guard=1, **more)) for name, planes, layout, more in GUARDED]
+        programs += [("winograd", variant("bf16", overlap=2)), ("winograd", variant("bf16", guard=1))]
     found.sort(key=lambda each: -the_plan(each[0]).rank)
     return [Build(library, *each, arch) for each in found] + [Build(program, *each, arch) for each in programs]
 
@@ -182,6 +190,44 @@ def test_pending_tiles_of_either_width_are_right_and_repeat(kernel, name, planes
         check_all(one, 0)
         for shape, times in repeated(one.plan):
             repeat(one, shape, times)
+    array_module().get_default_memory_pool().free_all_blocks()
+
+
+@pytest.mark.parametrize(("name", "planes", "layout", "more"), GUARDED)
+def test_what_is_not_finite_comes_out_as_in_a_plain_product(kernel, name, planes, layout, more):
+    xp = array_module()
+    with kernel(name, variant("bf16", planes, layout, guard=1, **more)) as one:
+        m, k, n = one.plan.format
+        for shape in ((101, 67, 83), (1152 * m - 1, 768 * n - 24, 960 * k), (600 * m, 448 * n, 2240 * k)):
+            made, space = product(shape, "bf16", layout=layout), one.workspace(shape)
+            one.launch(made, xp.cuda.get_current_stream(), space)  # finite: nothing is done
+            assert made.error() <= limit(one.plan, one.variant, shape[2])
+            kept = made.c.copy()
+            wrong = narrow(xp, xp.asarray([np.inf, np.nan, -np.inf], np.float32), "bf16")
+            made.a[3, 60], made.a[50, 7] = wrong[0], wrong[1]
+            made.b[(5, 66) if layout == "nn" else (66, 5)] = wrong[2]
+            a, b = (widen(xp, x, "bf16") for x in (made.a, made.b))
+            exact = a @ (b if layout == "nn" else b.T)
+            for _ in range(2):
+                made.reset()
+                one.launch(made, xp.cuda.get_current_stream(), space)
+                found = widen(xp, made.c, "bf16")
+                assert bool((xp.isnan(found) == xp.isnan(exact)).all())
+                assert bool((xp.isposinf(found) == xp.isposinf(exact)).all())
+                assert bool((xp.isneginf(found) == xp.isneginf(exact)).all())
+                finite = xp.isfinite(exact)
+                assert float(finite.mean()) > 0.9
+                error = xp.linalg.norm((found - exact)[finite]) / made.scale
+                assert float(error) <= limit(one.plan, one.variant, shape[2])
+                assert not bool(space[:ZEROED_BYTES].any())
+            far = xp.ones(made.c.shape, bool)  # blocks without a row or column in common are as they were
+            for count, size, marks, axis in ((m, shape[0], (3, 50), 0), (n, shape[1], (66,), 1)):
+                step = -(-size // count)
+                step = -(-step // 64) * 64 if count > 1 else step
+                for mark in marks:
+                    lines = [line for line in range(mark % step, size, step)]
+                    far[(lines, slice(None)) if axis == 0 else (slice(None), lines)] = False
+            assert bool((bits(made.c)[far] == bits(kept)[far]).all())
     array_module().get_default_memory_pool().free_all_blocks()
 
 

@@ -73,6 +73,7 @@ __device__ __forceinline__ void write_pair(const Work& work, Output* to, int64_t
     sum.v[0] += work.beta * old[0];
     sum.v[1] += work.beta * old[1];
   }
+  note_unless(finite(sum.v[0]) && (!two || finite(sum.v[1])), work.counters);
   if (two && aligned) return store<2>(to, sum);
   narrow(sum.v[0], to[0]);
   if (two) narrow(sum.v[1], to[1]);

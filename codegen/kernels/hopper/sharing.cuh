@@ -11,10 +11,14 @@ __device__ __forceinline__ void write_pair(const Problem& p, int block, int row,
   if (row >= p.M || column >= p.N || i >= p.rows || j >= p.columns) return;
   Output* to = static_cast<Output*>(p.C) + i * p.ldc + j;
   a = unscaled_at(p.scale * a, p, i, j);
-  if (column + 1 < p.N && j + 1 < p.columns)
-    *reinterpret_cast<float*>(to) = packed<Output>(a, unscaled_at(p.scale * b, p, i, j + 1));
-  else
+  note_unless(finite(a), p.header);
+  if (column + 1 < p.N && j + 1 < p.columns) {
+    b = unscaled_at(p.scale * b, p, i, j + 1);
+    note_unless(finite(b), p.header);
+    *reinterpret_cast<float*>(to) = packed<Output>(a, b);
+  } else {
     *to = static_cast<Output>(a);
+  }
 }
 
 // Called by a warpgroup whose shares are in memory, for the same rows of both blocks of the cluster apart.

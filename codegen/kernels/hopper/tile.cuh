@@ -355,13 +355,14 @@ struct Publisher {
   template <bool ADD>
   __device__ __forceinline__ void pack(const float (&sums)[T::sums], float c, u32 spare) {
     const int row = kScaled ? shared_read(note(job)) : 0, column = kScaled ? shared_read(note(job) + 4) : 0;
+    bool fine = true;
     const auto value = [&](int i, float came) {
-      const float sum = ADD ? problem.scale * (c * sums[i] + came) : c * sums[i];
+      float sum = ADD ? problem.scale * (c * sums[i] + came) : c * sums[i];
       // Where C is a single block, tiles reach beyond its edge.
       if constexpr (kScaled)
-        return unscaled_at(sum, problem, min(row_of(row, i), problem.rows - 1), min(column_of(column, i), problem.columns - 1));
-      else
-        return sum;
+        sum = unscaled_at(sum, problem, min(row_of(row, i), problem.rows - 1), min(column_of(column, i), problem.columns - 1));
+      if constexpr (kGuarded) fine &= finite(sum);
+      return sum;
     };
     if constexpr (T::narrow && ADD) {
       const Widener widen(bounds.of(kPublications[now].slot) - kTop);
@@ -385,6 +386,7 @@ struct Publisher {
         window[a / 2 + 1] = packed<Output>(value(a + 2, v[2]), value(a + 3, v[3]));
       });
     }
+    note_unless(fine, problem.header);
   }
 
   // The ways that bulk stores cannot go: any leading dimension and edge, beta, FP32 results.
@@ -406,6 +408,7 @@ struct Publisher {
     Output* to = static_cast<Output*>(problem.C) + i * problem.ldc + j;
     value = unscaled_at(value, problem, i, j);
     if (problem.beta != 0.f) value += problem.beta * static_cast<float>(*to);
+    note_unless(finite(value), problem.header);
     *to = static_cast<Output>(value);
   }
 };
