@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Any
 
 from evaluate.array_numpy import Numpy
-from evaluate.decision import Candidate, Question, shortlist, small
+from evaluate.decision import Candidate, Question, guarded, shortlist, small
 from evaluate.device import DeviceMissingError
 from evaluate.error_factor import error_factor
 from evaluate.explanation import Explanation, Packed
@@ -29,6 +29,7 @@ class Options:
     plane_dtype: str | None
     max_error_factor: float
     tune: bool = True
+    guard: bool = False
 
     def __post_init__(self) -> None:
         most, factor = self.max_workspace, self.max_error_factor
@@ -121,6 +122,8 @@ class Decider:
         plain = replace(plain, device=machine.name)
         only = packed.candidate if packed else None
         kept, why = self._shortlist(machine, made, options, "b_constant" if only else "variable", only)
+        if options.guard and kept:
+            kept, why = guarded(kept), "no kernel for these types has a guard"
         if not kept:
             return Decision(None, replace(plain, why=why))
         found = self._trials.chosen(

@@ -169,6 +169,15 @@ def shortlist(
     return [], f"the best of {len(known)} candidates is {how} at a ratio of {known[0].expected:.3f}"
 
 
+def guarded(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """The same with kernels that compute again what is not finite; those that have no such form are left out."""
+    return [
+        replace(one, options=tuple(sorted({**dict(one.options), "guard": 1}.items())))
+        for one in candidates
+        if one.path == FUSED_PATH
+    ]
+
+
 def _rounded(size: int) -> int:
     octave = 1 << max(0, (size - 1).bit_length() - 1)
     step = max(1, octave // _STEPS)

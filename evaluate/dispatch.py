@@ -29,7 +29,7 @@ _MOST_DECISIONS = 4096
 _ROWS = 8192  # M for which an operand is packed if nothing is said
 
 
-_FREE = (None, None, MAX_ERROR_FACTOR, True)  # what callers restrict who do not say
+_FREE = (None, None, MAX_ERROR_FACTOR, True, False)  # what callers restrict who do not say
 
 
 class Dispatcher:
@@ -56,13 +56,14 @@ class Dispatcher:
         plane_dtype: str | None = None,
         max_error_factor: float = MAX_ERROR_FACTOR,
         tune: bool = True,
+        guard: bool = False,
     ) -> Any:
         """The product of two arrays, by a scheme where that was measured to be faster than the vendor's GEMM.
 
         The first product of a new shape of promising size may compile and measure, which takes seconds to a minute.
         On a GPU it is queued on the caller's current stream, and on nothing else. No gradient is recorded. A scheme is
-        accurate by norms and not entry by entry, and what is infinite or beyond the range of fp16 in a sum of entries
-        spoils more of the result than in the vendor's product.
+        accurate by norms and not entry by entry. Without ``guard`` what is infinite, or beyond the range of fp16 in a
+        sum of entries, spoils more of the result than in the vendor's product.
 
         Args:
             a: [.., M, K] of NumPy, CuPy, PyTorch or JAX; fp16, bf16, fp32 or fp64.
@@ -74,6 +75,8 @@ class Dispatcher:
                 becomes infinite.
             max_error_factor: the largest error that a scheme may have, over the vendor's.
             tune: whether what was never measured here may be compiled and measured now; else it is left to the vendor.
+            guard: whether infinities and NaNs must come out where they do in the vendor's product: a kernel that finds
+                any in its result computes them again. Types for which no kernel can do that are left to the vendor.
 
         Returns:
             [.., M, N] of the type of ``a`` on its device; with ``explain`` a pair of it and the ``Explanation``.
@@ -96,7 +99,7 @@ class Dispatcher:
         if library.differentiable:
             _check(library, a, right)
         written = None if out is None else library.signature(out)
-        restricted = (max_workspace, plane_dtype, max_error_factor, tune)
+        restricted = (max_workspace, plane_dtype, max_error_factor, tune, guard)
         if restricted != _FREE:
             Options(*restricted)  # refuses what is none, before it is looked up
         key = (type(a), library.signature(a), library.signature(right), packed, written, restricted)

@@ -85,6 +85,12 @@ def test_the_emitted_c_runs_where_it_pays(host, dtype):
     np.testing.assert_allclose(host.matmul(square, square, square), wanted, rtol=0, atol=1e-3)
 
 
+def test_a_guard_that_no_kernel_has_leaves_the_product_to_the_vendor(host):
+    a, b = np.ones((70, 80)), np.ones((80, 90))
+    _, told = host.matmul(a, b, guard=True, explain=True)
+    assert told.choice == "numpy.matmul" and "no kernel for these types has a guard" in told.why and not host.seen
+
+
 def test_packing_on_the_host_keeps_the_matrix(host):
     a, b = np.ones((70, 80)), np.ones((80, 90))
     packed = host.pack(b)

@@ -38,6 +38,17 @@ def test_the_vendor_runs_where_no_scheme_won(device):
     assert told.choice == f"{device.name}.matmul" and "no difference" in told.why and told.repaid_after is None
 
 
+def test_a_guard_is_another_kernel_with_a_trial_of_its_own(device):
+    a, b, exact = operands(device)
+    device.dispatcher.matmul(a, b)
+    found, told = device.dispatcher.matmul(a, b, guard=True, explain=True)
+    assert (values(found) == exact).all() and "guard=1" in told.choice and device.trials == 2
+    assert [dict(one.options).get("guard") for one in device.built] == [None, 1]
+    packed = device.dispatcher.pack(b)
+    assert "guard=1" in device.dispatcher.matmul(a, packed, guard=True, explain=True)[1].choice
+    assert "guard" not in device.dispatcher.matmul(a, packed, explain=True)[1].choice
+
+
 def test_another_process_does_not_try_again(device, tmp_path):
     a, b, exact = operands(device)
     device.dispatcher.matmul(a, b)

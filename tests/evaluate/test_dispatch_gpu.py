@@ -87,6 +87,24 @@ def test_cupy_in_every_type_and_layout(dispatcher, dtype, layout):
     check(xp.asnumpy(dispatcher.matmul(left, packed)), a, b, dtype)
 
 
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_with_a_guard_infinities_and_nans_come_out_as_those_of_the_vendor(dispatcher, dtype):
+    xp = array_module()
+    m, n, k = SHAPE
+    a, b = drawn(dtype, m, k), drawn(dtype, k, n, seed=1)
+    a[7, 300], a[400, 5], b[9, 200] = np.inf, np.nan, -np.inf
+    left, right = xp.asarray(a), xp.asarray(b)
+    expected = xp.asnumpy(xp.matmul(left, right)).astype(float)
+    for operand in (right, dispatcher.pack(right, rows=m)):
+        found, told = dispatcher.matmul(left, operand, guard=True, explain=True)
+        assert "guard=1" in told.choice, told
+        seen = xp.asnumpy(found).astype(float)
+        for kind_of in (np.isnan, np.isposinf, np.isneginf):
+            np.testing.assert_array_equal(kind_of(seen), kind_of(expected))
+    free = xp.asnumpy(dispatcher.matmul(left, right)).astype(float)
+    assert (~np.isfinite(free)).sum() > (~np.isfinite(expected)).sum()
+
+
 @pytest.mark.parametrize("dtype", ["bf16", "fp32"])
 def test_stacks_streams_and_threads(dispatcher, dtype):
     xp = array_module()
