@@ -30,7 +30,7 @@ int SCHEME_pack_b(void* handle, void* stream, int64_t N, int64_t K, const void* 
 
 /* Queues everything on the stream; no allocation, no synchronisation, so it can be captured in a CUDA graph. A and B
  * start on 16-byte boundaries. planes_a, planes_b: what the functions above made of the same A and B, or null. One
- * workspace serves one launch at a time. With beta = 0, C is not read. */
+ * workspace serves one launch at a time. With beta = 0, C is not read; a guarded kernel takes no other beta. */
 int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, double alpha, const void* A,
                   int64_t lda, const void* B, int64_t ldb, double beta, void* C, int64_t ldc, const void* planes_a,
                   const void* planes_b, void* workspace, size_t workspace_bytes);
