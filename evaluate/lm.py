@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 VOCABULARY = 256  # bytes
 
@@ -59,40 +60,48 @@ class Config:
         return self.layers * (4 * self.width**2 + 2 * self.width * self.hidden) + 2 * VOCABULARY * self.width
 
 
-def initial(config: Config, seed: int) -> Parameters:
-    """Random parameters in fp32, the same for the same seed.
+def shapes(config: Config) -> Parameters:
+    """The shapes of all parameters, fp32.
 
     Returns:
         ``embedding`` [V, D], ``norm`` [D], ``head`` [D, V] and ``layers``, each with ``norm_attention`` [D],
         ``qkv`` [D, 3D], ``out`` [D, D], ``norm_hidden`` [D], ``up`` [D, F], ``down`` [F, D].
     """
     width, hidden = config.width, config.hidden
-    keys = iter(jax.random.split(jax.random.key(seed), 2 + 4 * config.layers))
 
-    def drawn(rows: int, columns: int, deviation: float) -> jax.Array:
-        return deviation * jax.random.normal(next(keys), (rows, columns), jnp.float32)
+    def array(*shape: int) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, jnp.float32)
 
+    layer = {
+        "norm_attention": array(width),
+        "qkv": array(width, 3 * width),
+        "out": array(width, width),
+        "norm_hidden": array(width),
+        "up": array(width, hidden),
+        "down": array(hidden, width),
+    }
+    ends = {"embedding": array(VOCABULARY, width), "norm": array(width), "head": array(width, VOCABULARY)}
+    return {**ends, "layers": [layer] * config.layers}
+
+
+def initial(config: Config, seed: int) -> Parameters:
+    """Random parameters as of ``shapes``, the same for the same seed on every device."""
+    rng = np.random.default_rng(seed)
     # What is added to the residual stream is drawn smaller, so that its variance does not grow with the depth.
-    shrink = (2 * config.layers) ** -0.5
+    smaller = dict.fromkeys(("out", "down"), (2 * config.layers) ** -0.5)
 
-    def ones() -> jax.Array:  # each its own, since training gives its memory on to the next step
-        return jnp.ones(width, jnp.float32)
+    def drawn(place: Any, wanted: jax.ShapeDtypeStruct) -> jax.Array:
+        if len(wanted.shape) == 1:
+            return jnp.ones(wanted.shape, wanted.dtype)
+        name = place[-1].key
+        deviation = 0.1 if name == "embedding" else wanted.shape[0] ** -0.5 * smaller.get(name, 1.0)
+        return jnp.array(rng.standard_normal(wanted.shape, np.float32) * np.float32(deviation))
 
-    layers = [
-        {
-            "norm_attention": ones(),
-            "qkv": drawn(width, 3 * width, width**-0.5),
-            "out": drawn(width, width, shrink * width**-0.5),
-            "norm_hidden": ones(),
-            "up": drawn(width, hidden, width**-0.5),
-            "down": drawn(hidden, width, shrink * hidden**-0.5),
-        }
-        for _ in range(config.layers)
-    ]
-    embedding, head = drawn(VOCABULARY, width, 0.1), drawn(width, VOCABULARY, width**-0.5)
-    return {"embedding": embedding, "layers": layers, "norm": ones(), "head": head}
+    parameters: Parameters = jax.tree_util.tree_map_with_path(drawn, shapes(config))
+    return parameters
 
 
+@functools.partial(jax.jit, static_argnames="dtype")
 def cast(parameters: Parameters, dtype: Any) -> Parameters:
     """The parameters rounded to a dtype."""
     rounded: Parameters = jax.tree.map(lambda x: x.astype(dtype), parameters)
@@ -110,7 +119,7 @@ def forward(parameters: Parameters, tokens: jax.Array, config: Config, product: 
     All of it is computed in the dtype of the parameters, with norms, softmax and rotations in fp32 inside.
 
     Args:
-        parameters: as of ``initial``, of any one dtype.
+        parameters: as of ``shapes``, of any one dtype.
         tokens: [B, T] integers below V.
         config: of the parameters.
         product: multiplies by the weights, ``config.linear_layers`` times. What it gets is traced only if this

@@ -62,7 +62,7 @@ class Trained:
     """A model and how it came to be.
 
     Attributes:
-        parameters: as of ``evaluate.lm.initial``, fp32.
+        parameters: as of ``evaluate.lm.shapes``, fp32.
         facts: for the document: ``steps`` that were made, ``seconds`` they took, ``compile_seconds``, ``ended_by``
             "steps" or "seconds", and ``curve``, pairs of a step and its loss in bits per byte.
     """
@@ -90,8 +90,7 @@ def train(
         raise ValueError(f"a text of {len(text)} bytes is too short for a context of {config.context}")
     rng = np.random.default_rng(training.seed)
     parameters = initial(config, training.seed)
-    zeros = jax.tree.map(jnp.zeros_like, parameters)
-    state = (parameters, zeros, jax.tree.map(jnp.copy, zeros))
+    state = (parameters, _zeros(parameters), _zeros(parameters))
     curve: list[tuple[int, float]] = []
     every = max(1, training.steps // _POINTS)
     called, began, compiled, ended = monotonic(), 0.0, 0.0, "steps"
@@ -124,6 +123,12 @@ def rate(training: Training, step: int) -> float:
     rising = min(1.0, step / training.warm_up)
     falling = _LEAST + (1 - _LEAST) * 0.5 * (1 + math.cos(math.pi * min(1.0, step / training.steps)))
     return training.rate * rising * falling
+
+
+@jax.jit
+def _zeros(parameters: Parameters) -> Parameters:
+    zeros: Parameters = jax.tree.map(jnp.zeros_like, parameters)
+    return zeros
 
 
 @functools.partial(jax.jit, static_argnames="config", donate_argnums=0)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from catalog.files import TEMPORARY_PREFIX
-from evaluate.lm import Config, Parameters, initial
+from evaluate.lm import Config, Parameters, shapes
 from evaluate.lm_train import Trained
 
 _FACTS = "facts"
@@ -57,7 +57,8 @@ def load_weights(path: Path, config: Config, made_of: dict[str, Any]) -> Trained
     """
     remedy = "remove it, or name another file by --weights"
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        # NumPy leaves a file open that it cannot read.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
             told = json.loads(str(arrays[_FACTS]))
             other = [key for key, value in made_of.items() if told["made_of"].get(key) != value]
             if not other:
@@ -74,8 +75,7 @@ def _parameters(arrays: Any, config: Config) -> Parameters:
             raise ValueError(f"{_key(place)} is {found.dtype} {found.shape}")
         return jnp.asarray(found)
 
-    shapes = jax.eval_shape(lambda: initial(config, 0))
-    parameters: Parameters = jax.tree_util.tree_map_with_path(read, shapes)
+    parameters: Parameters = jax.tree_util.tree_map_with_path(read, shapes(config))
     return parameters
 
 
