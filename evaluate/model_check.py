@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
@@ -31,9 +31,9 @@ from evaluate.lm_weights import load_weights, save_weights
 from evaluate.model_arms import Arm, Case, jax_dtype, scheme_arm, vendor_arm
 from evaluate.model_sizes import Size
 from evaluate.model_statistics import INTERVAL, Tally
+from evaluate.model_table import KIND
 from evaluate.opened import Kernels
 
-KIND = "model-check"
 DTYPES = ("fp16", "bf16")
 
 
@@ -70,13 +70,13 @@ def check(
     """
     kernels = Kernels()
     with on_device(gpu), ThreadPoolExecutor(os.cpu_count()) as pool:
-        if gpu:  # compiled while the GPU trains; what cannot be says so when it is opened
-            for case in cases:
-                pool.submit(kernels.build, case.plan, case.candidate, case.dtype, "nn", gpu)
+        # Compiled while the GPU trains; what cannot be compiled says so when it is opened.
+        builds = [pool.submit(kernels.build, case.plan, case.candidate, case.dtype, "nn", gpu) for case in cases if gpu]
         trained, reused = _obtained(size, corpus, weights, note)
         found = windows(corpus.held_out, size.config.context, size.sequences)
         batch = min(size.batch, len(found))
         sequences = found[: len(found) // batch * batch]
+        wait(builds)
         began = monotonic()
         with contextlib.ExitStack() as stack:
             rows, skipped, baseline = _rows(

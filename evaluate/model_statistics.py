@@ -15,7 +15,7 @@ Figures = NDArray[np.float64]
 RESAMPLES, LEVEL = 2000, 0.95
 INTERVAL = (
     f"{LEVEL:.0%} by a percentile bootstrap of {RESAMPLES} resamples of whole sequences, since errors of neighbouring "
-    "bytes depend on each other; both arms are resampled together"
+    "bytes depend on each other; both arms are resampled together, sequences of one file count as independent"
 )
 
 

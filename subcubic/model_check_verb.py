@@ -57,7 +57,7 @@ def model_check(
     ] = ModelSize.DEFAULT,
     steps: Annotated[int | None, typer.Option(help="Of training; 1000, tiny 150.")] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="After which training ends too; default: 120, none where --steps is given.")
+        float | None, typer.Option(help="After which training ends too; 120 by default, none with --steps or tiny.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the first weights and of the text that is trained on.")] = 0,
     device: Annotated[Device, typer.Option(help="auto takes a GPU where there is one.")] = Device.AUTO,

@@ -20,11 +20,13 @@ def render(readme: str, results: Path) -> str:
     An empty table needs no place.
     """
     from evaluate.fused_table import fused_table
+    from evaluate.model_table import model_table
     from evaluate.report import results_table
 
     tables = {
         "results": results_table(results),
         "fused": fused_table(results),
+        "model": model_table(results),
         "search": search_table(results),
         "ranks": ranks_table(shipped()),
     }

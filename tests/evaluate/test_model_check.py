@@ -22,8 +22,9 @@ from evaluate.lm import Config, bits, cast, forward, initial
 from evaluate.lm_train import Training, rate, train
 from evaluate.lm_weights import load_weights, save_weights
 from evaluate.model_arms import EMULATED_PATH, Arm, Case, jax_dtype, path_of, scheme_arm, vendor_arm
-from evaluate.model_check import KIND, check, on_device, require_forced
+from evaluate.model_check import check, on_device, require_forced
 from evaluate.model_sizes import SIZES, Size, resized
+from evaluate.model_table import KIND, model_table
 from evaluate.opened import Kernels
 from evaluate.report import load, results_table, save
 from tests.evaluate import dispatch_stands, fused_host
@@ -31,6 +32,13 @@ from tests.evaluate import dispatch_stands, fused_host
 TINY = resized(replace(SIZES["tiny"], sequences=40), steps=60, seconds=None, seed=0)
 SMALL = Size(Config(1, 32, 2, 64, 16), Training(steps=3, batch=2, rate=1e-2, warm_up=1), 2, 4)
 H200 = DeviceInfo("NVIDIA H200", "sm_90", "580", "13.0", 1 << 20, "0")
+
+
+@pytest.fixture(autouse=True)
+def on_the_host():
+    """Kernels are emulated, also where there is a GPU."""
+    with on_device(None):
+        yield
 
 
 def broken():
@@ -269,6 +277,22 @@ def test_readers_of_measurements_leave_the_document_out(document, tmp_path):
     assert [one["kind"] for one in load(tmp_path, KIND)] == [KIND] and load(tmp_path) == []
     assert results_table(tmp_path) == fused_table(tmp_path) == backends_table(tmp_path) == ""
     assert measured(tmp_path, document["device"], ("emulated", "fused")) == []
+
+
+def test_the_table_has_the_newest_row_of_a_gpu(document, tmp_path):
+    save(document, tmp_path)
+    assert model_table(tmp_path) == ""  # emulated
+    on_gpu = document | {"device": "NVIDIA H200", "device_kind": "gpu"}
+    late = on_gpu | {"created_utc": "2999-01-01T00:00:00+00:00"}
+    row = document["rows"][1] | {"bits_per_byte": 1.25, "bits_per_byte_relative_low": None}
+    save(on_gpu, tmp_path)
+    save(late | {"rows": [row]}, tmp_path)
+    head, _, *lines = model_table(tmp_path).splitlines()
+    assert len(lines) == len({(one["id"], one["dtype"], one["levels"]) for one in document["rows"]}) == 5
+    cells = [dict(zip(head.split(" | "), line.split(" | "), strict=True)) for line in lines]
+    (found,) = [each for each in cells if (each["dtype"], each["levels"]) == ("fp16", "1")]
+    assert found["| device"] == "| NVIDIA H200" and found["scheme"] == "2x2x2:7" and found["bits per byte"] == "1.2500"
+    assert found["difference"] == "not finite" and found["same most likely byte"].startswith("9")
 
 
 def test_the_path_is_that_of_the_device_and_the_plan():
