@@ -59,8 +59,9 @@ def check(
         note: called with a line now and then.
 
     Returns:
-        A document with the keys of ``evaluate.bench.head``, ``kind``, ``corpus``, ``model``, ``training`` and
-        ``evaluation``. It has a row for each case; a kernel that could not be built is under ``skipped``.
+        A document with the keys of ``evaluate.bench.head``, ``kind``, ``corpus``, ``model``, ``training``,
+        ``evaluation`` and ``seconds``, all that it took. It has a row for each case; a kernel that could not be built
+        is under ``skipped``.
 
     Raises:
         RuntimeError: a linear layer was not multiplied by the scheme.
@@ -68,7 +69,7 @@ def check(
         codegen.build.MissingCompilerError: no nvcc.
         ValueError: the weights are of another model, or the text is too short.
     """
-    kernels = Kernels()
+    kernels, started = Kernels(), monotonic()
     with on_device(gpu), ThreadPoolExecutor(os.cpu_count()) as pool:
         # Compiled while the GPU trains; what cannot be compiled says so when it is opened.
         builds = [pool.submit(kernels.build, case.plan, case.candidate, case.dtype, "nn", gpu) for case in cases if gpu]
@@ -92,6 +93,7 @@ def check(
         "corpus": corpus.facts(),
         "model": model,
         "training": {**asdict(size.training), "reused": reused, "done": trained.facts},
+        "seconds": monotonic() - started,
         "evaluation": {"batch": batch, "sequences": len(sequences), "seconds": seconds, "interval": INTERVAL},
         "rows": rows,
         "skipped": skipped,

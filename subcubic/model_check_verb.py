@@ -151,7 +151,8 @@ def _text(document: dict[str, Any]) -> str:
         f"{corpus['source']}: {corpus['bytes'] / 1e6:.1f} MB, {corpus['held_out_bytes'] / 1e6:.2f} MB held out, "
         f"SHA-256 {corpus['sha256'][:16]}",
         f"{model['layers']} layers, width {model['width']}, {model['parameters'] / 1e6:.3g} M parameters, "
-        f"{done['steps']} steps in {done['seconds']:.0f} s, evaluated in {document['evaluation']['seconds']:.0f} s",
+        f"{done['steps']} steps in {done['seconds']:.0f} s, "
+        f"evaluated in {document['evaluation']['seconds']:.0f} s, all in {document['seconds']:.0f} s",
     ]
     if rows:
         lines.append(f"{rows[0]['format']}:{rows[0]['rank']}, M = {rows[0]['M']}, {rows[0]['tokens']} held-out bytes")

@@ -80,6 +80,7 @@ def test_the_loss_falls_well_below_that_of_guessing(document, text):
     assert (told["steps"], told["ended_by"]) == (60, "steps")
     (first, high), *_, (last, low) = told["curve"]
     assert (first, last) == (1, 60) and high > 7.5 and low < 5
+    assert document["seconds"] > told["seconds"] + document["evaluation"]["seconds"]
     # What is held out was never trained on.
     assert all(3 < row["fp32_bits_per_byte"] < 5 for row in document["rows"])
     assert document["corpus"]["sha256"] == text.sha256 and document["commit"] == "abc"
