@@ -137,7 +137,7 @@ def measure(
             raise ValueError(f"a shape must be three positive sizes M, N, K, not {tuple(case.shape)}")
     if gpu:
         cublas.load()  # a missing baseline is said before anything is built
-    document = _head(gpu, [case.settings for case in found], commit)
+    document = head(gpu, commit, _timer(gpu, [case.settings for case in found]))
     before = snapshot(gpu) if gpu else {}
     try:
         for case, measure_row in zip(found, _prepared(found, gpu), strict=True):
@@ -196,10 +196,14 @@ def _attempt(action: Callable[..., _T], *arguments: Any) -> _T | str:
         return " ".join(str(error).split()) or type(error).__name__
 
 
-def _head(gpu: DeviceInfo | None, settings: Sequence[Settings], commit: str) -> Document:
-    regimes = GPU_REGIMES if gpu else HOST_REGIMES
-    clock = "CUDA events" if gpu else "host monotonic clock"
-    ways = dict.fromkeys(f"up to {one.pairs} pairs {regimes[one.regime].describe()}" for one in settings)
+def head(gpu: DeviceInfo | None, commit: str, timer: str) -> Document:
+    """The keys that every document of the evaluator begins with, without rows yet.
+
+    Args:
+        gpu: where; None for the CPU.
+        commit: revision of this project.
+        timer: how times were taken.
+    """
     return {
         "schema_version": SCHEMA_VERSION,
         "created_utc": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -212,12 +216,19 @@ def _head(gpu: DeviceInfo | None, settings: Sequence[Settings], commit: str) -> 
         "clocks": None,
         "power": None,
         "baseline": "",
-        "timer": f"{clock}, interleaved pairs in random order, medians, 95 % bootstrap interval of the ratio; "
-        + "; ".join(ways),
+        "timer": timer,
         "interrupted": False,
         "rows": [],
         "skipped": [],
     }
+
+
+def _timer(gpu: DeviceInfo | None, settings: Sequence[Settings]) -> str:
+    regimes = GPU_REGIMES if gpu else HOST_REGIMES
+    clock = "CUDA events" if gpu else "host monotonic clock"
+    ways = dict.fromkeys(f"up to {one.pairs} pairs {regimes[one.regime].describe()}" for one in settings)
+    how = "interleaved pairs in random order, medians, 95 % bootstrap interval of the ratio"
+    return f"{clock}, {how}; {'; '.join(ways)}"
 
 
 def _finished(document: Document, before: dict[str, Any], after: dict[str, Any]) -> Document:

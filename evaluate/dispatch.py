@@ -111,7 +111,7 @@ class Dispatcher:
             found = library.matmul(a, right, out)
         else:
             try:
-                found = _run(library, decision.opened, a, right, out, planes)
+                found = run_whole(library, decision.opened, a, right, out, planes)
             except MemoryError:  # memory is short now, whatever it was before
                 found = library.matmul(a, right, out)
                 why = "memory is short for its workspace"
@@ -170,8 +170,20 @@ def _check(library: Numpy, *arrays: Any) -> None:
             raise ValueError(reason)
 
 
-def _run(library: Numpy, opened: Opened, a: Any, b: Any, out: Any | None, planes: Any) -> Any:
-    """A whole problem by a kernel."""
+def run_whole(library: Numpy, opened: Opened, a: Any, b: Any, out: Any | None = None, planes: Any = None) -> Any:
+    """A whole problem by a kernel.
+
+    Args:
+        library: of the arrays.
+        opened: the kernel, for their type and device.
+        a: [.., M, K].
+        b: [.., K, N].
+        out: [.., M, N] to put the result into; a new array by default.
+        planes: of B, where they were made before.
+
+    Returns:
+        [.., M, N].
+    """
     with library.current(a):
         library.ready(a, b)
         if b.ndim > 2:

@@ -105,8 +105,12 @@ class Saver:
         raise FileExistsError(f"{self.folder} already holds 10000 results of {device} at {stamp}")
 
 
-def load(folder: Path) -> list[dict[str, Any]]:
-    """All documents of a folder, oldest first.
+def load(folder: Path, kind: str | None = None) -> list[dict[str, Any]]:
+    """The documents of one kind in a folder, oldest first.
+
+    Args:
+        folder: of results.
+        kind: what documents say under ``kind``; measurements of speed and of search say nothing there.
 
     Raises:
         ValueError: a file is not a results document; the message names it.
@@ -119,7 +123,8 @@ def load(folder: Path) -> list[dict[str, Any]]:
                 raise KeyError("rows")
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{path} is not a results document ({error}); remove it or write it again") from None
-        documents.append(document)
+        if document.get("kind") == kind:
+            documents.append(document)
     return sorted(documents, key=lambda document: document["created_utc"])
 
 

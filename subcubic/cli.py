@@ -12,6 +12,7 @@ from subcubic.bench_verb import bench
 from subcubic.closure_verb import closure
 from subcubic.doctor import doctor
 from subcubic.export_verb import export
+from subcubic.model_check_verb import model_check
 from subcubic.predict_verb import predict
 from subcubic.search_verb import search
 from subcubic.version import commit, version
@@ -41,5 +42,6 @@ app.add_typer(catalog_verbs.app, name="catalog")
 app.command()(export)
 app.command()(bench)
 app.command()(accuracy)
+app.command()(model_check)
 app.command()(predict)
 app.command()(doctor)

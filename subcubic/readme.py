@@ -21,12 +21,14 @@ def render(readme: str, results: Path) -> str:
     """
     from evaluate.crossover_table import crossover_table
     from evaluate.fused_table import fused_table
+    from evaluate.model_table import model_table
     from evaluate.report import results_table
 
     tables = {
         "crossovers": crossover_table(results),
         "results": results_table(results),
         "fused": fused_table(results),
+        "model": model_table(results),
         "search": search_table(results),
         "ranks": ranks_table(shipped()),
     }

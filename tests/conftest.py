@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+# JAX would take most of a GPU's memory in every process that imports it, from those that share the GPU with it.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -26,7 +26,14 @@ ONLY_IN = {
     "distributed": {"search/executors.py", "search/dask_executor.py"},
     "scipy": {"evaluate/blas.py"},
     "matplotlib": {"catalog/picture.py", "evaluate/plots.py", "evaluate/map_plots.py"},
-    "jax": {"evaluate/array_jax.py"},
+    "jax": {
+        "evaluate/array_jax.py",
+        "evaluate/lm.py",
+        "evaluate/lm_train.py",
+        "evaluate/lm_weights.py",
+        "evaluate/model_arms.py",
+        "evaluate/model_check.py",
+    },
     # The twin is text that the emitter completes; nothing here imports it.
     "torch": {
         "codegen/kernels/twin_triton.py",
