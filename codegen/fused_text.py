@@ -17,7 +17,7 @@ from codegen.schedule import Schedule, schedule
 
 TYPES = ("fp16", "bf16")
 # The largest numbers in fp32 that do not round to infinity.
-_LARGEST = {"fp16": "0x1.ffdffep15f", "bf16": "0x1.ff7ffep127f", "fp32": "0x1.fffffep127f"}
+LARGEST = {"fp16": "0x1.ffdffep15f", "bf16": "0x1.fefffep127f", "fp32": "0x1.fffffep127f"}
 LAYOUTS = ("nn", "nt", "tn", "tt")
 
 
@@ -206,7 +206,7 @@ constexpr bool kConverted = {str(kinds.converted).lower()};  // planes are of an
 constexpr bool kConstantB = {str(kinds.constant_b).lower()};  // the first of two phases needs planes of B
 constexpr bool kScaled = {str(kinds.scaled).lower()};  // by powers of two, rows of A and columns of B
 constexpr bool kGuarded = {str(kinds.guarded).lower()};  // what is not finite in C is computed again
-[[maybe_unused]] constexpr float kLargestC = {_LARGEST[kinds.output]};  // what is beyond becomes infinite in C
+[[maybe_unused]] constexpr float kLargestC = {LARGEST[kinds.output]};  // what is beyond becomes infinite in C
 constexpr bool kTransposedA = {_flag(kinds, 0)}, kTransposedB = {_flag(kinds, 1)};  // as they lie in memory
 #ifdef SUBCUBIC_MAIN
 // Of the self-test: relative Frobenius error, and whether small integers pass through every step exactly.

@@ -51,7 +51,13 @@ def measured_text(one: Measured) -> str:
     if found.first is None:
         return f"not up to {found.largest}"
     below = f"not at {found.below}" if found.below else "the least measured"
-    again = "" if found.lasting == found.first else f", always from {found.lasting or 'none'}"
+    again = (
+        ""
+        if found.lasting == found.first
+        else f", always from {found.lasting}"
+        if found.lasting
+        else ", but not always"
+    )
     best = max(one.rows.values(), key=lambda row: row["ratio"])
     return f"{found.first}, {below}{again}; up to {best['ratio']:.2f} (error x{error_of(best):.1f})"
 
@@ -61,7 +67,13 @@ def predicted_text(one: Predicted) -> str:
     found = one.crossover
     if found.first is None:
         return f"not up to {found.largest}"
-    again = "" if found.lasting == found.first else f", always from {found.lasting or 'none'}"
+    again = (
+        ""
+        if found.lasting == found.first
+        else f", always from {found.lasting}"
+        if found.lasting
+        else ", but not always"
+    )
     return f"{found.first}{again}; up to {max(one.ratios.values()):.2f}"
 
 

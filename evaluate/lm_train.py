@@ -43,7 +43,7 @@ class Training:
         ValueError: a number below 1, or a negative seed.
     """
 
-    steps: int = 1200
+    steps: int = 1000
     batch: int = 32
     rate: float = 3e-4
     warm_up: int = 100
@@ -84,7 +84,7 @@ def train(
 
     Raises:
         ValueError: the text is too short.
-        FloatingPointError: the loss is no number any more.
+        RuntimeError: the loss is no number any more.
     """
     if len(text) <= config.context + 1:
         raise ValueError(f"a text of {len(text)} bytes is too short for a context of {config.context}")
@@ -105,7 +105,7 @@ def train(
         if step % every == 0 or step in (1, training.steps):
             curve.append((step, float(loss)))
             if not math.isfinite(curve[-1][1]):
-                raise FloatingPointError(f"the loss of step {step} is no number; use a smaller learning rate")
+                raise RuntimeError(f"the loss of step {step} is no number; use a smaller learning rate")
             if on_point:
                 on_point(*curve[-1])
         if training.seconds is not None and step % _LOOK == 0:

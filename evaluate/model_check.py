@@ -64,7 +64,7 @@ def check(
         is under ``skipped``.
 
     Raises:
-        RuntimeError: a linear layer was not multiplied by the scheme.
+        RuntimeError: a linear layer was not multiplied by the scheme, or training went astray.
         evaluate.device.DeviceMissingError: JAX has no GPU though one is wanted.
         codegen.build.MissingCompilerError: no nvcc.
         ValueError: the weights are of another model, or the text is too short.

@@ -26,7 +26,7 @@ class Size:
 
 
 SIZES = {
-    "default": Size(Config(), Training(steps=1000, batch=32, rate=3e-4, warm_up=100, seconds=120.0), 32, 1280),
+    "default": Size(Config(), Training(seconds=120.0), 32, 1280),
     "tiny": Size(Config(2, 64, 4, 256, 64), Training(steps=150, batch=8, rate=1e-2, warm_up=20), 16, 64),
 }
 

@@ -1,7 +1,7 @@
 // The C entry points of a fused kernel: arguments, workspace, planes. Nothing here depends on the architecture, whose
 // file comes before this one and defines
-//   in_place<Map, BY_COLUMNS>(side)   whether blocks can be read where they lie if rows are aligned; BY_COLUMNS: those of
-//                                     the matrix as it lies in memory are columns, not rows, of the block that C sees
+//   in_place<Map, BY_COLUMNS>(side)   whether blocks can be read where they lie, if rows are aligned. BY_COLUMNS: the depth
+//                                     runs down the rows of memory, so rows or columns of C are columns there
 //   scratch_bytes(m, n, k)   bytes of pending tiles and the like for blocks of that size
 //   Machine                  what open_machine finds out about the current device and run needs to know
 //   Status open_machine(Machine&)                                  loads the kernel; kMissing: not for this device
@@ -158,7 +158,7 @@ Status pack(const void* handle, void* stream, const Side& from, void* planes, si
   return make_planes<MapA, MapB, kScaled>(queue, OF_A ? job : PlaneJob{}, OF_A ? PlaneJob{} : job);
 }
 
-// Makes the planes that were not given, and copies of the blocks of a matrix whose rows are not aligned. A kernel of two
+// Makes the planes that were not given, and copies of the blocks that cannot be read where they lie. A kernel of two
 // phases makes planes itself, if they are all that is missing and blocks tile the matrices exactly.
 Status prepare_sides(cudaStream_t stream, char* workspace, const Layout& layout, bool copy_a, bool copy_b, size_t given_a,
                      size_t given_b, Work& work) {

@@ -7,9 +7,10 @@ namespace {
 
 constexpr int kRepairTile = 64, kRepairDepth = 16, kRepairThreads = 256, kRepairGrid = 264;
 
+// C is M x N. An element of A lies row * a_row + k * a_depth behind a, one of B k * b_depth + column * b_column behind b.
 struct Repair {
   const Input *a, *b;
-  int64_t a_row, a_depth, b_depth, b_column;  // elements from one to the next
+  int64_t a_row, a_depth, b_depth, b_column;
   Output* C;
   int64_t ldc, M, N, K;
   float alpha;

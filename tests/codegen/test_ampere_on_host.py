@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from codegen.emit_ampere import FAMILY, PARTS, UNITS, block_tables
-from codegen.fused_text import fused_text, ordered, prefix, types
-from tests.codegen.fused_on_host import Opened, build, build_program
+from codegen.fused_text import LARGEST, fused_text, ordered, prefix, types
+from tests.codegen.fused_on_host import NUMPY, Opened, build, build_program
 from tests.codegen.on_host import aligned
 from tests.codegen.schemes import plans
 
@@ -82,12 +82,21 @@ def test_a_guarded_kernel_has_what_is_not_finite_where_a_plain_product_has_it(na
     for gap, backwards in ((0, False), (3, True)):
         guarded.mode(backwards=backwards, late=backwards, multiprocessors=2)
         np.testing.assert_array_equal(guarded.multiply(a, b, c, gap=gap), exact)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(guarded.multiply(a, b, c, alpha=-0.5), -0.5 * exact)
     assert np.isfinite(exact).sum() > np.isfinite(free.multiply(a, b, c)).sum()
     # Two launches later nothing is left of that.
     finite = np.nan_to_num(a, posinf=1), np.nan_to_num(b, neginf=1)
     np.testing.assert_array_equal(guarded.multiply(*finite, c), finite[0] @ finite[1])
     with pytest.raises(AssertionError, match="beta must be 0"):
         guarded.multiply(*finite, c, beta=1.0)
+
+
+@pytest.mark.parametrize(("dtype", "kind"), NUMPY.items())
+def test_the_guard_knows_the_largest_number_of_each_type(dtype, kind):
+    largest = np.float32(float.fromhex(LARGEST[dtype].rstrip("f")))
+    with np.errstate(over="ignore"):
+        assert np.isfinite(largest.astype(kind)) and np.isinf(np.nextafter(largest, np.float32(np.inf)).astype(kind))
 
 
 def test_a_plane_beyond_the_range_of_fp16_is_repaired(tmp_path):

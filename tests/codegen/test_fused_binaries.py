@@ -54,6 +54,7 @@ CASES += [("sm_80", scheme, {"dtype": "bf16"}) for scheme in ("trivial", "winogr
 CASES += [
     ("sm_90a", "winograd", {"dtype": "bf16", "scale": True}),
     ("sm_80", "winograd", {"dtype": "bf16", "scale": True}),
+    ("sm_90a", "winograd", {"dtype": "bf16", "guard": True}),
 ]
 CASES += [("sm_80", "winograd", MIXED), ("sm_120", "winograd", {"dtype": "fp16"})]
 
@@ -108,7 +109,11 @@ def test_registers_spills_and_main_loops(monkeypatch, tmp_path, arch, scheme, op
 @needs_disassembler
 @pytest.mark.parametrize(
     ("arch", "scheme", "options"),
-    [("sm_90a", "trivial", {"dtype": "bf16"}), ("sm_90a", "winograd", MIXED), ("sm_80", "winograd", MIXED)],
+    [
+        ("sm_90a", "trivial", {"dtype": "bf16"}),
+        ("sm_90a", "winograd", MIXED),
+        ("sm_80", "winograd", {**MIXED, "guard": True}),
+    ],
     ids=named,
 )
 def test_the_device_part_compiles_at_run_time_too(monkeypatch, tmp_path, arch, scheme, options):

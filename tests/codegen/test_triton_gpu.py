@@ -89,7 +89,8 @@ def test_tuning_and_resources(load):
     assert {"combine_a", "combine_b", *map(module.label, times)} <= set(found)
     assert found["combine_a"][1] == found["combine_b"][1] == 0
     # 256 x 128 is the default because it spills least of the large ones: pieces of 32 columns, not of 64.
-    assert found[module.label((256, 128, 64, 8, 3))][1] < found[module.label((128, 256, 64, 8, 3))][1]
+    spilled = found[module.label((256, 128, 64, 8, 3))][1]
+    assert spilled <= 128 and spilled < found[module.label((128, 256, 64, 8, 3))][1]
 
 
 def test_a_slot_may_be_taken_in_the_turn_that_frees_it(load):
@@ -103,6 +104,8 @@ def test_a_slot_may_be_taken_in_the_turn_that_frees_it(load):
     a, b = (torch.randn(size, device="cuda").bfloat16() for size in ((4096, 768), (768, 8192)))
     for config in module.CONFIGS[:3]:
         expected = module.matmul(a, b, config=config)
+        error = (expected.double() - a.double() @ b.double()).norm() / (a.double() @ b.double()).norm()
+        assert error <= 4 * UNIT["bf16"] * growth(chosen.scheme) / chosen.format.volume
         assert all(torch.equal(module.matmul(a, b, config=config), expected) for _ in range(30)), config
 
 

@@ -109,6 +109,7 @@ __device__ __forceinline__ void make_unit(const PlaneJob& job, u32 unit, int thr
 // Counters of a launch in the header, beside those of fused_work.cuh: of units that were taken, of units that are made, of blocks that are through, and
 // of the shares of each shared tile that are done.
 enum Counter { kTaken = 2, kMade = 3, kThrough = 4, kShared = 16 };
+static_assert(kThrough < kSpoiledWord && kRepairedWord < kShared, "each counter has a word of its own");
 
 // Takes units until there are none left, or until the blocks at work have done so many pieces each, see Pace; called by
 // all threads that multiply, while nothing is in the ring. `ticket`: a word of shared memory.

@@ -17,7 +17,7 @@ namespace {
 
 // Whether bulk copies can take blocks from where they lie. Along the depth the blocks tile the matrix exactly, since what
 // comes after a block has to count as zero; columns are whole chunks. Rows and columns of C that are none of the block's own
-// may come along: nobody stores them.
+// may come along: nobody stores them. They count in the power of two of a pending tile of 16 bits, and for a guard.
 template <class Map, bool BY_COLUMNS>
 bool in_place(const Side& from) {
   if (BY_COLUMNS) return from.rows == Map::rows * from.block_rows && from.columns % 64 == 0;
@@ -97,7 +97,12 @@ Status encode(const Machine& machine, TensorMap& map, const T* base, const int64
 template <bool BY_COLUMNS, class T>
 Status encode_factor(const Machine& machine, TensorMap& map, int chunks, int box_rows, const T* base, int64_t ld,
                      int64_t along, int64_t depth, int64_t blocks, int64_t down) {
-  if (BY_COLUMNS) return encode<T, 4>(machine, map, base, {64, depth, along / 64, blocks}, {ld, 64, down}, {64, box_rows, chunks, 1});
+  // Coordinates have 32 bits, and a tile may reach beyond the last row.
+  if (along > INT32_MAX - 2 * kTileM)
+    return report(kMisuse, "blocks or planes one below the other have %lld rows, more than a bulk copy can count",
+                  (long long)along);
+  if (BY_COLUMNS)
+    return encode<T, 4>(machine, map, base, {64, depth, along / 64, blocks}, {ld, 64, down}, {64, box_rows, chunks, 1});
   return encode<T, 3>(machine, map, base, {depth, along, blocks}, {ld, down}, {64, box_rows, 1});
 }
 
