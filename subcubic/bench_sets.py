@@ -163,7 +163,8 @@ def _hopper() -> dict[str, list[Line]]:
         "accuracy": [
             *(Line(_WINOGRAD, 16384, operands="planes_given", plane_dtype="fp16", levels=levels) for levels in (1, 2)),
             *(Line(_WINOGRAD, 8192, operands=mode, plane_dtype="fp16") for mode in ("planes_given", "b_constant")),
-            Line(_WINOGRAD, 8192, options=(("scale", 1),)),
+            # What scaling and a guard cost beside the same without.
+            *(Line(_WINOGRAD, 8192, options=options) for options in ((), (("scale", 1),), (("guard", 1),))),
         ],
         "wide": [
             line
