@@ -39,8 +39,9 @@ def test_the_set_has_every_target_in_parts_without_repeats():
     assert measured >= set(TARGETS)
     assert {(line.dtype, line.size) for line in set_lines("hopper-wide")} == {("fp32", 8192), ("fp64", 16384)}
     assert {line.dtype for line in set_lines("hopper-fp16")} == {"fp16"}
-    *halves, scaled = set_lines("hopper-accuracy")
-    assert {line.plane_dtype for line in halves} == {"fp16"} and scaled.options == (("scale", 1),)
+    *halves, plain, scaled, guarded = set_lines("hopper-accuracy")
+    assert {line.plane_dtype for line in halves} == {"fp16"} and plain.options == ()
+    assert (scaled.options, guarded.options) == ((("scale", 1),), (("guard", 1),))
     unfused, *fused = set_lines("hopper-ablation")
     assert unfused.path == "cuda" and [dict(line.options) for line in fused] == SWITCHES
     assert [(line.scheme, line.path) for line in set_lines("hopper-triton")] == [
