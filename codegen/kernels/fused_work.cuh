@@ -36,7 +36,7 @@ __device__ __forceinline__ Accumulator unscaled_at(Accumulator value, const Expo
 }
 
 // Words among the counters: whether an element of C is not finite, and how many blocks have looked after that.
-constexpr int kSpoiledWord = 5, kRepairedWord = 6;
+[[maybe_unused]] constexpr int kSpoiledWord = 5, kRepairedWord = 6;
 
 // Whether an element of C is finite in C's type too.
 __device__ __forceinline__ bool finite(Accumulator value) {
