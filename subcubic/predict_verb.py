@@ -83,6 +83,10 @@ def predict(
     if plot and plot.suffix != ".svg":
         raise UsageError(f"--plot {plot} must end in .svg")
     kinds = values(operands, Operands.VARIABLE)
+    if plot and len(kinds) > 1:
+        raise UsageError(f"--plot draws one kind of operands, not {' and '.join(kinds)}; give --operands once")
+    if results and not (plot or crossover):
+        raise UsageError(f"--results {results} is read for --plot and --crossover; add one of them or leave it out")
     folder = results or RESULTS
     known = Schemes(existing_catalog(catalog), "predict")
     plans = [known.plan(reference, levels, turn.value if turn else "") for reference in schemes]

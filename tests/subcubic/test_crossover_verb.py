@@ -64,6 +64,18 @@ def test_a_plot_is_an_svg(cli):
     assert (done.code, "--plot map.png must end in .svg" in done.err.replace("\n", " ")) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--plot", "map.svg", "--operands", "variable", "--operands", "b_constant"), "not variable and b_constant"),
+        (("--results", "somewhere"), "--results somewhere is read for --plot and --crossover"),
+    ],
+)
+def test_options_that_would_not_be_heard_are_refused(cli, more, message):
+    done = cli("predict", "winograd", "--size", 8192, *more)
+    assert (done.code, message in done.err.replace("\n", " ")) == (2, True)
+
+
 def test_a_plot_without_matplotlib_says_what_to_install(cli, monkeypatch, tmp_path):
     monkeypatch.setattr(pictures, "find_spec", lambda name: None)
     done = cli("predict", "winograd", "--size", 8192, "--plot", tmp_path / "map.svg")
