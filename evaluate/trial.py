@@ -23,7 +23,7 @@ _MARGIN = 4.0  # of the tolerance, since both results are rounded
 
 
 class WrongError(RuntimeError):
-    """The result of a candidate is not that of the vendor's GEMM."""
+    """The result of a candidate is not that of the vendor's GEMM, or the operands do not show its usual time."""
 
 
 def confirm(library: Numpy, opened: Opened, plan: Plan, candidate: Candidate, a: Any, b: Any, planes: Any) -> Verdict:
@@ -42,7 +42,8 @@ def confirm(library: Numpy, opened: Opened, plan: Plan, candidate: Candidate, a:
         A verdict without the time that the set-up took before.
 
     Raises:
-        WrongError: the results differ by more than rounding.
+        WrongError: the results differ by more than rounding, or the candidate has a guard and they are not finite, so
+            that its repair would be timed.
         MemoryError: there is too little for both.
         evaluate.kernel.KernelError: the kernel refuses.
     """
@@ -61,14 +62,17 @@ def confirm(library: Numpy, opened: Opened, plan: Plan, candidate: Candidate, a:
             library.ready(found)
             return found
 
-        _check(library, ours(), plain(), tolerance(plan, library.dtype(a), candidate.plane_dtype, k))
+        finite = _check(library, ours(), plain(), tolerance(plan, library.dtype(a), candidate.plane_dtype, k))
+        if not finite and dict(candidate.options).get("guard"):
+            raise WrongError("its guard cannot be timed on a product that is not finite")
         found = compare(library.measure(a), ours, plain, pairs=_PAIRS, limit=_LIMIT_S)
     kept = {field.name for field in fields(Verdict)}
     times = {name: value for name, value in vars(found).items() if name in kept}
     return Verdict((m, n, k), **times, setup_seconds=monotonic() - began)
 
 
-def _check(library: Numpy, ours: Any, plain: Any, limit: float) -> None:
+def _check(library: Numpy, ours: Any, plain: Any, limit: float) -> bool:
+    """Compare some rows; whether the vendor's are finite."""
     rows = np.unique(np.linspace(0, ours.shape[0] - 1, _ROWS).astype(np.int64))
     found, expected = library.sample(ours, rows), library.sample(plain, rows)
     finite = np.isfinite(expected)
@@ -78,3 +82,4 @@ def _check(library: Numpy, ours: Any, plain: Any, limit: float) -> None:
     error = float(np.linalg.norm(found[finite] - expected[finite]))
     if error > _MARGIN * limit * scale:
         raise WrongError(f"its result differs from the vendor's by {error / scale:.2g}, more than rounding explains")
+    return bool(finite.all())

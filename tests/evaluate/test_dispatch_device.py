@@ -49,6 +49,18 @@ def test_a_guard_is_another_kernel_with_a_trial_of_its_own(device):
     assert "guard" not in device.dispatcher.matmul(a, packed, explain=True)[1].choice
 
 
+def test_a_guard_is_not_timed_on_what_it_would_repair(device, tmp_path):
+    a, b, exact = operands(device)
+    spoiled = values(a).copy()
+    spoiled[3, 4] = np.inf
+    with np.errstate(invalid="ignore"):
+        told = device.dispatcher.matmul(device.array(spoiled.astype(BF16)), b, guard=True, explain=True)[1]
+    assert told.choice == f"{device.name}.matmul" and "guard cannot be timed" in told.why and device.trials == 0
+    other = Dispatcher(device.plan_of, lambda *_: device.rows, Verdicts(tmp_path / "verdicts"))
+    found, told = other.matmul(a, b, guard=True, explain=True)
+    assert (values(found) == exact).all() and "guard=1" in told.choice and device.trials == 1
+
+
 def test_another_process_does_not_try_again(device, tmp_path):
     a, b, exact = operands(device)
     device.dispatcher.matmul(a, b)

@@ -92,6 +92,9 @@ def test_with_a_guard_infinities_and_nans_come_out_as_those_of_the_vendor(dispat
     xp = array_module()
     m, n, k = SHAPE
     a, b = drawn(dtype, m, k), drawn(dtype, k, n, seed=1)
+    finite = xp.asarray(a), xp.asarray(b)
+    for operand in (finite[1], dispatcher.pack(finite[1], rows=m)):  # a trial takes finite operands
+        check(xp.asnumpy(dispatcher.matmul(finite[0], operand, guard=True)), a, b, dtype)
     a[7, 300], a[400, 5], b[9, 200] = np.inf, np.nan, -np.inf
     left, right = xp.asarray(a), xp.asarray(b)
     expected = xp.asnumpy(xp.matmul(left, right)).astype(float)
