@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from catalog.known import winograd
@@ -41,8 +40,7 @@ def crossover_table(folder: Path) -> str:
 
 def model_of(device: str) -> DeviceModel | None:
     """The cost model's device on paper for a device of results by its full name; None where there is none."""
-    words = re.split(r"[^a-z0-9]+", device.lower())
-    return next((model for name, model in DEVICES.items() if name in words), None)
+    return next((model for model in DEVICES.values() if model.is_named(device)), None)
 
 
 def measured_text(one: Measured) -> str:

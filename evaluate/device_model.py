@@ -66,6 +66,11 @@ class DeviceModel:
     gemm_steady: Rates = field(default_factory=dict)
     tiled: bool = True
 
+    def is_named(self, device: str) -> bool:
+        """Whether a device of results, by its full name, is one of these: by that name, or by one word of it."""
+        slug = _slug(device)
+        return self.name in (slug, *slug.split("-"))
+
     @property
     def units(self) -> int:
         """How many tiles of the fused kernel run at once: a pair of multiprocessors has 256 rows."""

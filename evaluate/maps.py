@@ -112,11 +112,11 @@ def speed_maps(rows: Iterable[Row]) -> list[SizeMap]:
     several = len({row.get("regime") for row in rows}) > 1
 
     def kind(row: Row) -> tuple[tuple[Any, ...], str]:
-        text = kind_text(row)
+        text = f"{types_text(row)}, {OPERANDS_TEXT[row['operands']]}"
         regime = row.get("regime") or ""
         order = (
             list(DTYPES).index(row["dtype"]),
-            "planes" in text.split(",")[0],
+            types_text(row) != row["dtype"],
             OPERANDS.index(row["operands"]),
             regime,
         )
@@ -153,11 +153,10 @@ def error_of(row: Row) -> float:
     return ours / theirs if ours and theirs else 0.0
 
 
-def kind_text(row: Row) -> str:
-    """Dtype and kind of operands in words, and the type of planes where it is another."""
+def types_text(row: Row) -> str:
+    """The dtype, and the type of planes where it is another."""
     planes = row["plane_dtype"] if row["path"] in CHAINED_PATHS else row["dtype"]
-    other = f" with {planes} planes" if planes != row["dtype"] else ""
-    return f"{row['dtype']}{other}, {OPERANDS_TEXT[row['operands']]}"
+    return f"{row['dtype']} with {planes} planes" if planes != row["dtype"] else str(row["dtype"])
 
 
 def _stored(row: Row) -> str:

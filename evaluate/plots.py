@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluate.maps import error_of, kind_text, supported
+from evaluate.maps import error_of, supported, types_text
 from evaluate.timing import verdict
 
 Row = Mapping[str, Any]
@@ -77,7 +77,7 @@ def error_against_speed(rows: Sequence[Row]) -> Any:
     axes.set(xscale="linear", title="error against speed")
     groups: dict[str, list[Row]] = {}
     for row in known:
-        groups.setdefault(kind_text(row).rpartition(", ")[0], []).append(row)
+        groups.setdefault(types_text(row), []).append(row)
     for number, (label, group) in enumerate(sorted(groups.items())):
         colour, marker = _COLOURS[number % 6], _MARKERS[number % 6]
         for row in group:

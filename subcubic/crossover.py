@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,24 +81,23 @@ def measured_rows(results: Path, device: DeviceModel) -> list[Mapping[str, Any]]
     from evaluate.maps import newest
     from evaluate.report import load
 
-    def is_of(name: str) -> bool:
-        slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-        return device.name in (slug, *slug.split("-"))
+    return newest(document for document in load(results) if device.is_named(document["device"]))
 
-    return newest(document for document in load(results) if is_of(document["device"]))
+
+def scheme_text(row: Mapping[str, Any]) -> str:
+    """The scheme of a row: format and rank, and the levels if there are several."""
+    return f"{row['format']}:{row['rank']}" + (f"^{row['levels']}" if row["levels"] > 1 else "")
 
 
 def _predicted(row: dict[str, Any]) -> list[Any]:
-    scheme = f"{row['format']}:{row['rank']}" + (f"^{row['levels']}" if row["levels"] > 1 else "")
-    return [scheme, row["dtype"], row["operands"], row["path"], *_ends(row, "lasting"), f"{row['best']:.3f}"]
+    return [scheme_text(row), row["dtype"], row["operands"], row["path"], *_ends(row, "lasting"), f"{row['best']:.3f}"]
 
 
 def _measured(row: dict[str, Any]) -> list[Any]:
-    scheme = f"{row['format']}:{row['rank']}" + (f"^{row['levels']}" if row["levels"] > 1 else "")
     ratio = f"{row['best']:.3f} [{row['ratio_low']:.3f}, {row['ratio_high']:.3f}]"
     kind = [row[key] for key in ("dtype", "plane_dtype", "operands", "regime")]
     error = f"x{row['error']:.1f}" if row["error"] else "-"
-    return [*kind, *_ends(row, "below"), ratio, error, f"{scheme} {row['path']}"]
+    return [*kind, *_ends(row, "below"), ratio, error, f"{scheme_text(row)} {row['path']}"]
 
 
 def _ends(row: dict[str, Any], second: str) -> list[Any]:

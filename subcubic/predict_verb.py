@@ -9,7 +9,7 @@ import typer
 
 from subcubic.bench_options import Operands, Regime, parse_shape, values
 from subcubic.bench_schemes import Schemes
-from subcubic.crossover import show_crossovers
+from subcubic.crossover import scheme_text, show_crossovers
 from subcubic.errors import UsageError, guarded
 from subcubic.options import CatalogPath, Json, at_least, existing_catalog
 from subcubic.output import note, print_json, table
@@ -130,7 +130,6 @@ def predict(
 
 
 def _cells(row: dict[str, Any]) -> list[Any]:
-    scheme = f"{row['format']}:{row['rank']}" + (f"^{row['levels']}" if row["levels"] > 1 else "")
     times = [f"{row[key] * 1e3:.4g}" for key in ("seconds", "baseline_seconds")]
     shape = [row[key] for key in ("M", "N", "K", "dtype", "operands")]
-    return [scheme, *shape, *times, f"{row['ratio']:.3f}", row["why"]]
+    return [scheme_text(row), *shape, *times, f"{row['ratio']:.3f}", row["why"]]
