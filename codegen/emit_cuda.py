@@ -9,7 +9,7 @@ import numpy as np
 
 from catalog.measures import growth
 from codegen.device_text import STORAGE, joined
-from codegen.emit_planes import access_width, side_text, sum_text
+from codegen.emit_planes import access_width, sides_text, sum_text
 from codegen.plan import Plan
 from codegen.products import products
 
@@ -42,14 +42,11 @@ def emit_cuda(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None,
     storage, wide = STORAGE[dtype], STORAGE["fp64" if dtype == "fp64" else "fp32"].bytes
     width = access_width(f"{m} x {n}", m * n, wide, storage.bytes, _COMFORTABLE)
     found = products(plan)
-    maps = [
-        side_text(name, side, storage.bytes, storage.bytes, wide)
-        for name, side in (("MapA", found.a.side), ("MapB", found.b.side))
-    ]
+    maps = sides_text((found.a.side, found.b.side), storage.bytes, storage.bytes, wide)
     tables = [_table("kFactorsA", found.a.entries), _table("kFactorsB", found.b.entries)]
     parts = [_banner(plan, dtype, product_dtype, version), _constants(plan, dtype, product_dtype, width)]
     parts.append(
-        "\n\n".join(["namespace {", *maps, _outputs(found.W), "\n".join([_FACTORS, *tables]), "}  // namespace\n"])
+        "\n\n".join(["namespace {", maps, _outputs(found.W), "\n".join([_FACTORS, *tables]), "}  // namespace\n"])
     )
     includes, body = joined(SOURCES, (dtype, product_dtype))
     # The constants need the storage types' names, the kernels need the constants.

@@ -36,6 +36,7 @@ def tables(schedule: Schedule) -> str:
     left, right = sources(schedule)
     turns: list[str] = []
     publications: list[str] = []
+    kinds = [kind_of(p) for turn in schedule.turns for p in turn.publications]
     for turn in schedule.turns:
         fields = (
             left.index(turn.a),
@@ -54,7 +55,10 @@ def tables(schedule: Schedule) -> str:
     counts += [f"kPlainB = {len(blocks[1])}", f"kPlanesB = {len(schedule.planes_b)}"]
     counts += [f"kTurnCount = {len(turns)}", f"kPublicationCount = {len(publications)}", f"kSlots = {schedule.slots}"]
     counts += [f"kBoundary = {schedule.boundary}", f"kCarried = {schedule.carried}"]
-    resumes = sum(p.resume for turn in schedule.turns for p in turn.publications)
+    counts += [
+        f"k{name} = {kinds.count(kind)}" for name, kind in (("Adds", ADD), ("Wholes", WHOLE), ("Resumes", RESUME))
+    ]
+    counts += [f"kMostAtOnce = {max(len(turn.publications) for turn in schedule.turns)}"]
     return "\n".join(
         [
             "// a, b: sources, first the blocks that are read where they lie, then the planes.",
@@ -63,7 +67,7 @@ def tables(schedule: Schedule) -> str:
             "// kResume: what the slot holds is added to the accumulator.",
             "enum Kind { kPark, kAdd, kFinish, kWhole, kResume };",
             "struct Publication { short row, column, slot, kind; float coefficient; };  // of blocks of C",
-            f"[[maybe_unused]] constexpr int {', '.join([*counts, f'kResumes = {resumes}'])};",
+            f"[[maybe_unused]] constexpr int {', '.join(counts)};",
             _array("[[maybe_unused]] constexpr int", "kBlocksOfA", blocks[0], "kPlainA"),
             _array("[[maybe_unused]] constexpr int", "kBlocksOfB", blocks[1], "kPlainB"),
             _array("__constant__ const Turn", "kTurns", turns, "kTurnCount"),

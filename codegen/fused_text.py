@@ -9,7 +9,7 @@ import numpy as np
 
 from catalog.measures import growth
 from codegen.device_text import STORAGE, guarded, joined
-from codegen.emit_planes import fused_sides, side_text, transposed
+from codegen.emit_planes import fused_sides, sides_text, transposed
 from codegen.fused_tables import tables
 from codegen.limits import check_chained
 from codegen.plan import Plan
@@ -264,5 +264,4 @@ def _maps(found: Schedule, kinds: Types) -> str:
     lines = ["// The linear maps to the planes; extras are copies of the blocks that are read where they lie."]
     sides = [transposed(side) if kinds.layout[i] == "t" else side for i, side in enumerate(fused_sides(found))]
     element = STORAGE["fp16"].bytes
-    lines += [side_text(f"Map{name}", side, element, element) for name, side in zip("AB", sides, strict=True)]
-    return "\n".join(lines)
+    return "\n".join([*lines, sides_text(sides, element, element)])

@@ -55,7 +55,7 @@ __device__ __forceinline__ Raw<V, T> read_shared(const unsigned char* from) {
   return raw;
 }
 
-// The blocks of one thread, as they lie in memory or widened, STRIDE bytes apart.
+// The blocks of one thread, as they lie in memory, STRIDE bytes apart.
 template <int V, class T, int STRIDE>
 struct Ahead {
   struct {
@@ -64,8 +64,6 @@ struct Ahead {
     __device__ __forceinline__ unsigned char* place(int i) const { return own + i * STRIDE; }
     __device__ __forceinline__ Raw<V, T> operator[](int i) const { return read_shared<V, T>(place(i)); }
   } raw;
-
-  __device__ __forceinline__ Pack<V> operator[](int i) const { return widened(raw[i]); }
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 //   width, scaled_width     elements of one access, without and with scaling
 //   load(get, x)            x.raw[i] = get(row, column) for each block that the planes need
 //   load_extras(get, x)     the same for the blocks that only the extras need
-//   combine(x, put)         put(slot, sum) for each plane, slots ascending
+//   combine(x, put)         put(slot, sum<Plus<i>, Minus<j>, ..>(x)) for each plane, slots ascending
 //   combine_extras(x, put)  the same for the extras; put(slot, x.raw[i]) copies a block without any rounding
 #include "ahead.cuh"
 #include "host.cuh"
@@ -86,8 +86,34 @@ struct Kept<true> {
 template <int V, class T, int COUNT>
 struct Blocks {
   Raw<V, T> raw[COUNT];
-  __device__ __forceinline__ Pack<V> operator[](int i) const { return widened(raw[i]); }
 };
+
+template <class TERM, class T>
+__device__ __forceinline__ Accumulator term(T element) {
+  constexpr int factor = TERM::factor < 0 ? -TERM::factor : TERM::factor;
+  Accumulator value;
+  widen(element, value);
+  return factor == 1 ? value : Accumulator(factor) * value;
+}
+
+template <class FIRST, class... REST, int V, class T, class... Others>
+__device__ __forceinline__ Pack<V> added(const Raw<V, T>& first, const Others&... others) {
+  Pack<V> pack;
+#pragma unroll
+  for (int i = 0; i < V; ++i) {
+    Accumulator sum = term<FIRST>(first.element[i]);
+    if (FIRST::factor < 0) sum = -sum;
+    ((sum = REST::factor < 0 ? sum - term<REST>(others.element[i]) : sum + term<REST>(others.element[i])), ...);
+    pack.v[i] = sum;
+  }
+  return pack;
+}
+
+// Blocks with their factors, added in this order.
+template <class... TERMS, class Blocks>
+__device__ __forceinline__ auto sum(const Blocks& x) {
+  return added<TERMS...>(x.raw[TERMS::block]...);
+}
 
 // A block that is stored as it is kept, and one that was scaled.
 template <int V, class T>

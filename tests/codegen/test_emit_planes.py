@@ -11,7 +11,7 @@ from catalog.scheme import Format, Scheme
 from catalog.store import Catalog
 from codegen.build import resources
 from codegen.device_text import STORAGE
-from codegen.emit_planes import Side, fused_sides, side_text
+from codegen.emit_planes import Side, fused_sides, sides_text
 from codegen.plan import plan
 from codegen.schedule import schedule
 from tests.codegen.test_planes_on_host import PLANS, text
@@ -69,17 +69,19 @@ def test_many_blocks_narrow_the_pack(nvcc, dtype, narrowest):
 def test_too_many_blocks_are_refused():
     side = Side(101, 2, ((0, (1,) * 202),))
     with pytest.raises(ValueError, match="101 x 2 blocks has 202 of them in use, more than the 200 that a CUDA thread"):
-        side_text("MapA", side, 4, 4)
+        sides_text((side, side), 4, 4)
     with pytest.raises(ValueError, match="more than the 100 that"):
-        side_text("MapA", Side(101, 1, ((0, (1,) * 101),)), 8, 8, 8)
+        sides_text((Side(101, 1, ((0, (1,) * 101),)),) * 2, 8, 8, 8)
 
 
 def test_only_needed_blocks_are_read():
-    made = side_text("MapA", Side(2, 2, ((0, (1, 0, -1, 0)),), ((0, (0, 0, 1, 0)), (1, (0, 1, 0, 0)))), 4, 4)
+    side = Side(2, 2, ((0, (1, 0, -1, 0)), (1, (0, 0, 3, 0))), ((0, (0, 0, 1, 0)), (1, (0, 1, 0, 0))))
+    made = sides_text((side, side), 4, 4).split("struct MapB")[0]
     needed, rest = made.split("void load_extras(")
     assert re.findall(r"x\.raw\[\d\] = get\(\d, \d\)", needed) == ["x.raw[0] = get(0, 0)", "x.raw[2] = get(1, 0)"]
     assert re.findall(r"x\.raw\[\d\] = get\(\d, \d\)", rest) == ["x.raw[1] = get(0, 1)"]
-    assert "put(0, x[0] - x[2]);" in made.split("void combine(")[1]
+    sums = made.split("void combine(")[1]
+    assert "put(0, sum<Plus<0>, Minus<2>>(x));" in sums and "put(1, sum<Times<3, 2>>(x));" in sums
 
 
 def test_extras_of_a_fused_kernel_are_its_plain_blocks():

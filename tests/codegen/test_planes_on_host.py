@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from codegen.device_text import STORAGE, joined
-from codegen.emit_planes import Side, fused_sides, side_text, transposed
+from codegen.emit_planes import Side, fused_sides, sides_text, transposed
 from codegen.schedule import schedule
 from tests.codegen.on_host import aligned, matrix, needs_compiler, on_host
 from tests.codegen.schemes import plans
@@ -54,11 +54,8 @@ def text(sides: tuple[Side, Side], dtype: str, plane_dtype: str, scaled: bool = 
     accumulator = STORAGE["fp64" if dtype == "fp64" else "fp32"]
     includes, body = joined(("host", "types", "ahead", "planes", *["exponents"] * scaled), (dtype, plane_dtype))
     aliases = f"using Input = {storage.name}; using Plane = {plane.name}; using Accumulator = {accumulator.name};"
-    maps = [
-        side_text(name, side, storage.bytes, plane.bytes, accumulator.bytes)
-        for name, side in zip(("MapA", "MapB"), sides, strict=True)
-    ]
-    return "\n".join([includes, "namespace {", aliases, *maps, "}", body, ENTRY, SCALED * scaled])
+    maps = sides_text(sides, storage.bytes, plane.bytes, accumulator.bytes)
+    return "\n".join([includes, "namespace {", aliases, maps, "}", body, ENTRY, SCALED * scaled])
 
 
 class Case:

@@ -192,7 +192,7 @@ struct Consumer {
       if (i > 0) {
         publisher.settle();
         publisher.expect(turn.first + i, job);
-        while (publisher.coming()) publisher.receive();
+        while (kMostAtOnce > 1 && publisher.coming()) publisher.receive();
         if (T::staged && publisher.adds()) publisher.receive_fourth(spare(ring.stage()));
       }
       publisher.publish(sums, spare(ring.stage()));

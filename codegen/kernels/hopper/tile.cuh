@@ -98,7 +98,7 @@ struct Publisher {
         if (calls == T::pieces + kCalls - p) move<p, T::pieces>([&] { write_rows(buffer(p), &window[16 * p]); },
                                                                   [&](int piece) { store_rows(piece); });
       });
-    else
+    else if (!DIRECT)
       unrolled<0, T::boxes + kCalls>([&](auto P) {
         constexpr int p = decltype(P)::value;
         if (calls == T::boxes + kCalls - p) move<p, T::boxes>([&] { write_box(buffer(p), &window[16 * p]); },
@@ -233,6 +233,9 @@ struct Publisher {
 
   // ---- publishing
 
+  // Half of the time to compile this would be for what a table has none of.
+  static constexpr bool kParksMore = kAdds > 0 || (kPartialSums && !DIRECT && kBoundary == 0), kPacksFirst = kWholes > 0;
+
   // `spare`: where the fourth box has come to, or where it leaves from.
   __device__ __forceinline__ void publish(float (&sums)[T::sums], u32 spare) {
     const float c = kPublications[now].coefficient;
@@ -240,18 +243,18 @@ struct Publisher {
       resume(sums, c, spare);
     } else if (partial()) {
       calls = T::pieces + kCalls;
-      if (adds())
-        park<true>(sums, c, spare);
-      else
+      if (!adds())
         park<false>(sums, c, spare);
+      else if (kParksMore)
+        park<kParksMore>(sums, c, spare);
     } else if (DIRECT) {
       write_direct(sums, c);
     } else {
       calls = T::boxes + kCalls;
       if (adds())
         pack<true>(sums, c, spare);
-      else
-        pack<false>(sums, c * problem.scale, spare);
+      else if (kPacksFirst)
+        pack<!kPacksFirst>(sums, c * problem.scale, spare);
     }
   }
 
