@@ -47,6 +47,11 @@ class BuildError(RuntimeError):
         lines = [line for line in log.splitlines() if line.strip()] or ["it said nothing"]
         complaint = next((line for line in lines if "error" in line), lines[-1])
         super().__init__(f"{compiler} could not compile the text: {complaint.strip()}")
+        self._made_of = compiler, log
+
+    def __reduce__(self) -> tuple[type[BuildError], tuple[str, str]]:
+        """Else the error of a worker process, made again from its message alone, would break the whole pool."""
+        return BuildError, self._made_of
 
 
 class MissingCompilerError(RuntimeError):

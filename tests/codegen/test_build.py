@@ -1,5 +1,6 @@
 import ctypes
 import os
+import pickle
 import shutil
 import stat
 import subprocess
@@ -112,6 +113,8 @@ def test_compile_errors_are_reported_and_leave_nothing():
     with pytest.raises(BuildError, match="^gcc could not compile the text: source.c:1.*error: .*$") as caught:
         build_c("int answer(void) { return }")
     assert "int answer(void) { return }" in caught.value.log
+    again = pickle.loads(pickle.dumps(caught.value))  # as from a process that builds
+    assert (str(again), again.log) == (str(caught.value), caught.value.log)
     assert list(cache_folder().iterdir()) == []
 
 

@@ -34,10 +34,7 @@ def test_emitted_maps_equal_the_factor_matrices(name):
     for side, factor in (("A", scheme.U), ("B", scheme.V)):
         body = text.split(f"struct Map{side} {{", 1)[1].split("\n};", 1)[0]
         sums, extras = (
-            {
-                int(slot): _coefficients(put, "x", len(factor))
-                for slot, put in re.findall(r"put\((\d+), (.*)\);", part.replace("x.raw[", "x["))
-            }
+            {int(slot): _coefficients(put, len(factor)) for slot, put in re.findall(r"put\((\d+), (.*)\);", part)}
             for part in body.split("void combine_extras(")
         )
         assert sorted([*sums, *extras]) == list(range(scheme.rank))
@@ -66,11 +63,11 @@ def test_emitted_maps_equal_the_factor_matrices(name):
         np.testing.assert_array_equal(term, np.einsum("a,b,c", *(factor[:, r] for factor in scheme.factors)))
 
 
-def _coefficients(expression: str, name: str, count: int) -> list[int]:
-    terms = re.findall(r"([+-]?) ?((?:Accumulator\(\d+\) \* )?" + name + r"\[(\d+)\])", expression)
+def _coefficients(put: str, count: int) -> list[int]:
+    """Of a sum of blocks, or of the copy of one."""
     row = [0] * count
-    for sign, term, index in terms:
-        row[int(index)] += _value(sign + term, rf"{name}\[{index}\]")
+    for kind, factor, block in re.findall(r"(Plus|Minus|Times|x.raw)[<\[](?:(-?\d+), )?(\d+)[>\]]", put):
+        row[int(block)] += int(factor or (-1 if kind == "Minus" else 1))
     return row
 
 
