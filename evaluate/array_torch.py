@@ -13,7 +13,7 @@ from evaluate.array_numpy import NAMES, Numpy
 from evaluate.device import DeviceInfo, driver_version
 from evaluate.fused import ZEROED_BYTES
 from evaluate.timing import Measure
-from evaluate.windows import GPU_REGIMES, gpu_measure
+from evaluate.windows import TRIAL, gpu_measure
 
 _L2_BYTES = 60 << 20  # where the library does not tell
 
@@ -65,7 +65,7 @@ class Torch(Numpy):
     def measure(self, like: Any) -> Measure:
         if not like.is_cuda:
             return super().measure(like)
-        return gpu_measure(_events(self.xp, like.device), GPU_REGIMES["burst"], self.info(like).l2_bytes)
+        return gpu_measure(_events(self.xp, like.device), TRIAL, self.info(like).l2_bytes)
 
     def info(self, x: Any) -> DeviceInfo:
         facts = self.xp.cuda.get_device_properties(x.device)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
 from evaluate.array_numpy import Numpy
-from evaluate.decision import Candidate, Question, guarded, shortlist, small
+from evaluate.decision import MAX_ERROR_FACTOR, Candidate, Question, guarded, ranked, shortlist, small
 from evaluate.device import DeviceMissingError
 from evaluate.error_factor import error_factor
 from evaluate.explanation import Explanation, Packed
@@ -189,6 +190,39 @@ class Decider:
                 return Packed(matrix, planes, candidate.bare, made.dtype, opened.layout)
         return nothing
 
+    def rivals(self, library: Numpy, a: Any, b: Any, most: int) -> list[tuple[Candidate, Opened]]:
+        """The most promising kernels for a product, whether or not they should pay: what a choice is judged by.
+
+        Args:
+            library: of the arrays.
+            a: [M, K].
+            b: [K, N].
+            most: how many.
+        """
+        made, machine = problem(library, a, b, None, None), self._machine(library, a)
+        question = _question(machine, made, Options(None, None, MAX_ERROR_FACTOR), "variable", None)
+        factor = self._factors(made)
+        found: list[tuple[Candidate, Opened]] = []
+        for one in ranked(question, machine.rows, self._predictor(machine, made)):
+            if len(found) < most and (factor(one) or 0) <= MAX_ERROR_FACTOR:
+                opened = self._trials.opened(library, a, machine, one, made.layout)
+                found += [(one, opened)] if isinstance(opened, Opened) else []
+        return found
+
+    def _predictor(self, machine: Machine, made: Problem) -> Callable[[Candidate], float | None]:
+        def predicted(candidate: Candidate) -> float | None:
+            plan = self._trials.plan(candidate)
+            return None if plan is None else machine.predicted(plan, candidate, made.shape, made.dtype)
+
+        return predicted
+
+    def _factors(self, made: Problem) -> Callable[[Candidate], float | None]:
+        def factor(candidate: Candidate) -> float | None:
+            plan = self._trials.plan(candidate)
+            return None if plan is None else error_factor(plan, made.dtype, candidate.plane_dtype)
+
+        return factor
+
     def _machine(self, library: Numpy, like: Any) -> Machine:
         key = (library.name, library.device(like))
         if key not in self._machines:
@@ -198,21 +232,17 @@ class Decider:
     def _shortlist(
         self, machine: Machine, made: Problem, options: Options, operands: str, only: Candidate | None = None
     ) -> tuple[list[Candidate], str]:
-        def predicted(candidate: Candidate) -> float | None:
-            plan = self._trials.plan(candidate)
-            return None if plan is None else machine.predicted(plan, candidate, made.shape, made.dtype)
+        question = _question(machine, made, options, operands, only)
+        return shortlist(question, machine.rows, self._predictor(machine, made), self._factors(made), only)
 
-        def factor(candidate: Candidate) -> float | None:
-            plan = self._trials.plan(candidate)
-            return None if plan is None else error_factor(plan, made.dtype, candidate.plane_dtype)
 
-        question = Question(
-            *(made.shape, made.dtype, machine.paths(made.dtype), operands),
-            plane_dtype=only.plane_dtype if only else options.plane_dtype,
-            overlap=machine.overlap,
-            max_error_factor=options.max_error_factor,
-        )
-        return shortlist(question, machine.rows, predicted, factor, only)
+def _question(machine: Machine, made: Problem, options: Options, operands: str, only: Candidate | None) -> Question:
+    return Question(
+        *(made.shape, made.dtype, machine.paths(made.dtype), operands),
+        plane_dtype=only.plane_dtype if only else options.plane_dtype,
+        overlap=machine.overlap,
+        max_error_factor=options.max_error_factor,
+    )
 
 
 def vendor(library: Numpy) -> str:

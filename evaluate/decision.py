@@ -142,12 +142,7 @@ def shortlist(
     if small(question.shape):
         return [], f"a product below {SMALLEST_SIDE} in a size or 1024^3 in all is too small"
     rows = [row for row in rows if row.get("dtype") == question.dtype]
-    every = [only] if only else [*_menu(question), *(one for row in rows if (one := _idea(row, question)))]
-    ideas = dict.fromkeys(every)
-    known = [
-        replace(idea, predicted=predicted(idea), measured=_nearest(rows, idea, question.shape)[0]) for idea in ideas
-    ]
-    known.sort(key=lambda one: -one.expected)
+    known = ranked(question, rows, predicted, only)
     kept: list[Candidate] = []
     refused = ""
     for one in known:
@@ -167,6 +162,29 @@ def shortlist(
         return [], "no row was measured near this shape, and the cost model does not know the device"
     how = "measured" if known[0].measured else "predicted"
     return [], f"the best of {len(known)} candidates is {how} at a ratio of {known[0].expected:.3f}"
+
+
+def ranked(
+    question: Question,
+    rows: Iterable[Row],
+    predicted: Callable[[Candidate], float | None],
+    only: Candidate | None = None,
+) -> list[Candidate]:
+    """All that is considered for a product, the most promising first, whether or not it should pay.
+
+    Args:
+        question: the product.
+        rows: as of ``shortlist``.
+        predicted: likewise.
+        only: likewise.
+    """
+    rows = [row for row in rows if row.get("dtype") == question.dtype]
+    every = [only] if only else [*_menu(question), *(one for row in rows if (one := _idea(row, question)))]
+    known = [
+        replace(idea, predicted=predicted(idea), measured=_nearest(rows, idea, question.shape)[0])
+        for idea in dict.fromkeys(every)
+    ]
+    return sorted(known, key=lambda one: -one.expected)
 
 
 def guarded(candidates: Iterable[Candidate]) -> list[Candidate]:

@@ -148,6 +148,20 @@ class Dispatcher:
             raise ValueError(f"rows must be a positive integer, not {rows!r}")
         return self._decider.pack(library, b, rows, Options(max_workspace, plane_dtype, max_error_factor))
 
+    def rivals(self, a: Any, b: Any, most: int) -> list[tuple[str, Opened]]:
+        """The most promising schemes for a product and their open kernels, whether or not they should pay.
+
+        Args:
+            a: [M, K].
+            b: [K, N].
+            most: how many.
+
+        Raises:
+            As ``matmul``.
+        """
+        found = self._decider.rivals(library_of(type(a)), a, b, most)
+        return [(candidate.label, opened) for candidate, opened in found]
+
     def _decide(self, key: tuple[Any, ...], *arguments: Any) -> Decision:
         decision = self._decider.decide(*arguments)
         # What was measured may change what was decided without it, by tune=False or at another shape of the bucket.

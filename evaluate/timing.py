@@ -23,6 +23,7 @@ Verdict = Literal["faster", "slower", "no difference", "not measured"]
 PAIRS = 30
 MIN_PAIRS = 7  # even where a time limit asks for fewer
 _RESAMPLES = 2000
+_FIRST_PAIRS = 3  # after which a comparison may be found hopeless
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,14 @@ class Comparison:
 
 
 def compare(
-    measure: Measure, ours: Launch, baseline: Launch, *, pairs: int = PAIRS, seed: int = 0, limit: float | None = None
+    measure: Measure,
+    ours: Launch,
+    baseline: Launch,
+    *,
+    pairs: int = PAIRS,
+    seed: int = 0,
+    limit: float | None = None,
+    hopeless: float = 0.0,
 ) -> Comparison:
     """Measure two arms in interleaved pairs, the order within each pair random.
 
@@ -62,6 +70,7 @@ def compare(
         pairs: number of pairs.
         seed: of the orders and of the bootstrap.
         limit: seconds after which no further pair is begun, once there are ``MIN_PAIRS``.
+        hopeless: a ratio that the first pairs must reach at least once, or there are no further ones.
 
     Raises:
         ValueError: ``pairs`` is below 1.
@@ -73,6 +82,8 @@ def compare(
     samples: list[tuple[float, float]] = []
     for done in range(pairs):
         if limit is not None and done >= MIN_PAIRS and monotonic() - began > limit:
+            break
+        if done == _FIRST_PAIRS and all(theirs < hopeless * our for our, theirs in samples):
             break
         if rng.integers(2):
             first = measure(ours)

@@ -15,8 +15,8 @@ from typing import Any
 from catalog.files import cache_folder, write_durably
 from evaluate.cases import Shape
 from evaluate.decision import Candidate
+from evaluate.timing import MIN_PAIRS, verdict
 from evaluate.timing import Verdict as Finding
-from evaluate.timing import verdict
 
 # Of the way to measure, part of every name: raised with it, so that old verdicts are not found any more.
 _VERSION = 1
@@ -51,7 +51,9 @@ class Verdict:
 
     @property
     def finding(self) -> Finding:
-        """What the interval supports."""
+        """What the interval supports; a trial that was given up early was so for being slower."""
+        if 0 < self.pairs < MIN_PAIRS and self.ratio_high is not None and self.ratio_high < 1:
+            return "slower"
         return verdict({"ratio_low": self.ratio_low, "ratio_high": self.ratio_high, "pairs": self.pairs})
 
     @property

@@ -10,6 +10,7 @@ from subcubic import catalog_verbs, search_verb
 from subcubic.accuracy_verb import accuracy
 from subcubic.bench_verb import bench
 from subcubic.closure_verb import closure
+from subcubic.dispatch_check_verb import dispatch_check
 from subcubic.doctor import doctor
 from subcubic.export_verb import export
 from subcubic.model_check_verb import model_check
@@ -42,6 +43,7 @@ app.add_typer(catalog_verbs.app, name="catalog")
 app.command()(export)
 app.command()(bench)
 app.command()(accuracy)
+app.command()(dispatch_check)
 app.command()(model_check)
 app.command()(predict)
 app.command()(doctor)

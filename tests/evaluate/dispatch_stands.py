@@ -42,7 +42,10 @@ class ndarray(np.ndarray):  # noqa: N801 - its name in CuPy
 
     @property
     def data(self):
-        return SimpleNamespace(ptr=self.ctypes.data)
+        def memset_async(value, size):
+            self.view(np.uint8).reshape(-1)[:size] = value
+
+        return SimpleNamespace(ptr=self.ctypes.data, memset_async=memset_async)
 
     @property
     def device(self):

@@ -71,6 +71,13 @@ def test_arms_are_interleaved_in_random_order():
         compare(measure, "ours", "baseline", pairs=0)
 
 
+@pytest.mark.parametrize(("ratio", "pairs"), [(0.9, 3), (0.98, 11), (1.1, 11)])
+def test_a_hopeless_arm_is_given_up_early(ratio, pairs):
+    times = {"ours": 1.0, "base": ratio}
+    found = compare(lambda launch: times[launch(0)], lambda _: "ours", lambda _: "base", pairs=11, hopeless=0.97)
+    assert found.pairs == pairs and found.ratio == pytest.approx(ratio)
+
+
 def test_a_time_limit_keeps_the_least_number_of_pairs():
     found = compare(lambda launch: 1.0, "ours", "baseline", pairs=1000, limit=0.0)
     assert found.pairs == MIN_PAIRS

@@ -1,0 +1,161 @@
+"""``subcubic dispatch-check``: does ``matmul`` choose right, and what does it cost the host?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import typer
+
+from subcubic.errors import ExitCode, UsageError, guarded
+from subcubic.options import Dtype, Json, at_least
+from subcubic.output import note, print_json, table
+from subcubic.version import commit
+
+_SIDE = 8192  # of the square product whose calls are timed on the host
+_SMALL = 256  # of one that is too small for any scheme: what is left is the look-up
+_HEADINGS = ("M", "N", "K", "chosen", "best", "to the best", "to the vendor's")
+
+
+@guarded
+def dispatch_check(
+    shapes: Annotated[int, typer.Option(help="How many of the held-out half of the 960 shapes.")] = 60,
+    dtype: Annotated[Dtype, typer.Option(help="fp16 or bf16.")] = Dtype.BF16,
+    calls: Annotated[int, typer.Option(help="Of a layer with changing numbers of rows; 0 for none.")] = 1000,
+    layer: Annotated[str, typer.Option(help="Its N,K.")] = "7168,18432",
+    seconds: Annotated[float | None, typer.Option(help="After which no further shape is begun.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to save the document to.")] = None,
+    json_output: Json = False,
+) -> ExitCode:
+    """Judge what matmul chooses: at shapes of language models against the best choice, and its calls on the host."""
+    at_least(0, "shapes", shapes)
+    at_least(0, "calls", calls)
+    if dtype not in (Dtype.FP16, Dtype.BF16):
+        raise UsageError(f"--dtype {dtype.value} has no fused kernels; choose fp16 or bf16")
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise UsageError(f"--seconds {seconds} must be a positive number of seconds")
+    try:
+        n, k = (int(part) for part in layer.split(","))
+    except ValueError:
+        raise UsageError(f"--layer {layer} must be N,K, for example 7168,18432") from None
+    at_least(1, "layer", min(n, k))
+
+    from evaluate.device import DeviceMissingError, array_module, require_gpu, why_no_gpu
+    from evaluate.dispatch import Dispatcher
+    from evaluate.dispatch_check import check, held_out, stream
+    from evaluate.report import save
+    from evaluate.verdicts import Verdicts
+    from subcubic.library import plan_of, rows_of
+
+    if reason := why_no_gpu():
+        raise DeviceMissingError(f"choices are measured on a GPU, and none is usable: {reason}")
+    gpu, xp = require_gpu(), array_module()
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as folder:  # of verdicts: nothing may be known of earlier trials
+
+        def fresh() -> Dispatcher:
+            return Dispatcher(plan_of, rows_of, Verdicts(Path(folder)))
+
+        document = check(
+            *(fresh, held_out("llm960", shapes), dtype.value, gpu, xp),
+            limit=seconds,
+            commit=commit(),
+            on_row=lambda row: note("  ".join(_cells(row))),
+        )
+        document["host"] = _host(fresh(), dtype.value)
+        if calls:
+            document["streams"].append(stream(fresh(), (n, k), dtype.value, xp, calls))
+    if out is not None:
+        note(f"saved to {save(document, out)}")
+    if json_output:
+        print_json(document)
+    else:
+        print(_text(document))
+    return ExitCode.DONE
+
+
+def _host(dispatcher: Any, dtype: str) -> list[dict[str, Any]]:
+    """The host's time in calls with arrays of each library that is there."""
+    from evaluate.dispatch_check import host_time
+
+    found = []
+    for side in (_SMALL, _SIDE):
+        for name, make in (("cupy", _cupy), ("torch", _torch), ("jax", _jax)):
+            try:
+                a, b, c, plain, wait = make(side, dtype)
+            except (ImportError, RuntimeError):
+                continue
+            found.append(host_time(dispatcher, name, a, b, c, plain, wait))
+    return found
+
+
+Arm = tuple[Any, Any, Any, Callable[[], Any], Callable[[], None]]
+
+
+def _cupy(side: int, dtype: str) -> Arm:
+    from evaluate.device import array_module
+    from evaluate.dispatch_check import operands
+
+    xp = array_module()
+    a, b, c = operands(xp, (side,) * 3, dtype)
+    return a, b, c, lambda: xp.matmul(a, b, out=c), lambda: xp.cuda.get_current_stream().synchronize()
+
+
+def _torch(side: int, dtype: str) -> Arm:
+    import torch
+
+    kind = {"fp16": torch.float16, "bf16": torch.bfloat16}[dtype]
+    a, b = (torch.randn(side, side, dtype=kind, device="cuda") for _ in range(2))
+    c = torch.empty_like(a)
+    return a, b, c, lambda: torch.matmul(a, b, out=c), torch.cuda.synchronize
+
+
+def _jax(side: int, dtype: str) -> Arm:
+    import jax
+
+    if jax.default_backend() != "gpu":
+        raise RuntimeError("JAX has no GPU")
+    kind = {"fp16": "float16", "bf16": "bfloat16"}[dtype]
+    a, b = (jax.random.normal(jax.random.key(i), (side, side), kind) for i in range(2))
+    last = [a]
+
+    def plain() -> Any:
+        last[0] = jax.numpy.matmul(a, b)
+        return last[0]
+
+    return a, b, None, plain, lambda: jax.block_until_ready(jax.numpy.matmul(a[:1], b))
+
+
+def _text(document: dict[str, Any]) -> str:
+    rows = document["rows"]
+    lines = [table(_HEADINGS, [_cells(row) for row in rows])] if rows else []
+    if rows:
+        near, safe = (sum(row[key] for row in rows) for key in ("near_best", "near_vendor"))
+        least = min(row["to_vendor"] for row in rows)
+        lines.append(
+            f"{near} of {len(rows)} choices within 2 % of the best, {safe} no more than 1 % slower than the vendor's "
+            f"GEMM; the slowest at a ratio of {least:.3f} to it"
+        )
+    for row in document["streams"]:
+        lines.append(
+            f"{row['calls']} calls with N = {row['N']}, K = {row['K']} and any M: {row['seconds']:.2f} s, vendor "
+            f"{row['baseline_seconds']:.2f} s, ratio {row['ratio']:.3f} [{row['ratio_low']:.3f}, "
+            f"{row['ratio_high']:.3f}]; {row['buckets']} buckets were tried before in {row['tuning_seconds']:.0f} s"
+        )
+    for row in document["host"]:
+        lines.append(
+            f"{row['library']} at {row['M']}: {row['choice']}; a call takes the host {row['call_us']:.1f} us, "
+            f"{row['direct']} alone {row['direct_us']:.1f} us"
+        )
+    return "\n".join(lines)
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    ends = (
+        "{:.3f} [{:.3f}, {:.3f}]".format(*(row[f"to_{one}{end}"] for end in ("", "_low", "_high")))
+        for one in ("best", "vendor")
+    )
+    return [*(str(row[key]) for key in ("M", "N", "K", "chosen", "best")), *ends]

@@ -1,0 +1,96 @@
+"""Choices judged by times that are given, with a dispatcher on stands of CuPy."""
+
+import numpy as np
+import pytest
+
+from evaluate import dispatch_check
+from evaluate.dispatch_check import check, held_out, host_time, stream
+from evaluate.shapes import shapes_of
+from tests.evaluate.dispatch_stands import H200, SHAPE, Device, draw
+
+M, N, K = SHAPE
+VENDOR = "cupy.matmul"
+
+
+@pytest.fixture
+def device(tmp_path, monkeypatch):
+    made = Device(tmp_path, monkeypatch, "cupy")
+
+    def operands(xp, shape, dtype):
+        m, n, k = shape
+        return tuple(made.array(x) for x in (draw(m, k), draw(k, n, seed=1), draw(m, n)))
+
+    monkeypatch.setattr(dispatch_check, "operands", operands)
+    monkeypatch.setattr(dispatch_check, "release_memory", lambda: None)
+    monkeypatch.setattr(dispatch_check, "gpu_measure", lambda *_: None)
+    return made
+
+
+def given(monkeypatch, ours, vendor):
+    """Every arm runs once and takes the time that is given, within a hundredth."""
+
+    def interleaved(measure, arms, rounds):
+        for launch in arms.values():
+            launch(0)
+        near = 1 + 0.005 * np.random.default_rng(0).standard_normal((len(arms), rounds))
+        return {
+            name: list((vendor if name == VENDOR else ours[name.split(", ")[0]]) * each)
+            for (name, each) in zip(arms, near, strict=True)
+        }
+
+    monkeypatch.setattr(dispatch_check, "_interleaved", interleaved)
+
+
+@pytest.mark.parametrize(
+    ("trial", "ours", "chosen", "near_best", "near_vendor"),
+    [
+        (1.2, 0.8, "winograd", True, True),
+        (1.2, 1.1, "winograd", False, False),  # the trial was wrong
+        (1.2, 1.015, "winograd", True, False),
+        (0.9, 1.2, VENDOR, True, True),
+        (0.9, 0.8, VENDOR, False, True),  # a gain was missed
+    ],
+)
+def test_a_choice_is_judged_by_what_is_measured_afterwards(
+    device, monkeypatch, trial, ours, chosen, near_best, near_vendor
+):
+    device.ratio = trial
+    given(monkeypatch, {"winograd": ours}, 1.0)
+    document = check(lambda: device.dispatcher, [SHAPE], "bf16", H200, device.module)
+    (row,) = document["rows"]
+    assert (row["M"], row["N"], row["K"]) == SHAPE and document["kind"] == "dispatch-check"
+    assert row["chosen"].startswith(chosen) and set(row["medians"]) >= {VENDOR, row["chosen"], row["best"]}
+    assert (row["near_best"], row["near_vendor"]) == (near_best, near_vendor), row
+    assert row["best"].startswith("winograd" if ours < 1 else VENDOR)
+
+
+def test_what_has_no_time_left_is_told(device, monkeypatch):
+    given(monkeypatch, {"winograd": 1.0}, 1.0)
+    document = check(lambda: device.dispatcher, [SHAPE] * 3, "bf16", H200, device.module, limit=0.0)
+    assert [len(document[key]) for key in ("rows", "skipped")] == [0, 3]
+
+
+def test_the_held_out_half_is_drawn_without_repetition():
+    found = held_out("llm960", 60)
+    assert found == held_out("llm960", 60) != held_out("llm960", 60, seed=1)
+    assert len(set(found)) == 60 and not set(found) & set(shapes_of("llm960")[::2])
+
+
+def test_a_stream_tries_every_bucket_once_and_counts_its_calls(device, monkeypatch):
+    monkeypatch.setattr(dispatch_check, "_MOST_M", 40)
+    row = stream(device.dispatcher, (N, K), "bf16", device.module, calls=100)
+    assert row["calls"] == 100 and 1 < row["buckets"] < 20 and device.trials <= row["buckets"]
+    assert row["seconds"] > 0 and row["ratio"] == pytest.approx(row["baseline_seconds"] / row["seconds"])
+    assert row["ratio_low"] <= row["ratio_high"]
+
+
+def test_host_time_is_that_of_the_kernel_that_ran(device, monkeypatch):
+    monkeypatch.setattr(dispatch_check, "_CALLS", 3)
+    a, b, c = (device.array(x) for x in (draw(M, K), draw(K, N, seed=1), draw(M, N)))
+    plain = []
+    row = host_time(device.dispatcher, "cupy", a, b, c, lambda: plain.append(1), lambda: None)
+    assert row["choice"].startswith("winograd") and row["direct"] == "the kernel" and not plain
+    assert row["overhead_us"] == pytest.approx(row["call_us"] - row["direct_us"])
+    device.ratio = 0.9
+    row = host_time(device.dispatcher, "cupy", a[:1], b, c[:1], lambda: plain.append(1), lambda: None)
+    assert row["direct"] == "the library's product" and plain
