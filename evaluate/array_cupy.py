@@ -26,7 +26,7 @@ class Cupy(Numpy):
         self._captured: list[Any] = []
 
     def signature(self, x: Any) -> tuple[Any, ...]:
-        return x.dtype, x.shape, x.strides, x.device.id
+        return x.dtype, x.shape, x.strides, x.data.device_id  # x.device would be made anew
 
     def device(self, x: Any) -> int | None:
         return int(x.device.id)

@@ -84,3 +84,21 @@ class Jax(Cupy):
 
     def address(self, x: Any) -> int:
         return int(x.unsafe_buffer_pointer() if isinstance(x, self.jax.Array) else x.data.ptr)
+
+
+def array_of(words: Any, dtype: str) -> Any:
+    """An array of JAX with what one of CuPy has.
+
+    Args:
+        words: of uint16.
+        dtype: fp16 or bf16.
+
+    Raises:
+        ImportError: there is no JAX.
+        RuntimeError: JAX has no GPU.
+    """
+    import jax
+
+    if jax.default_backend() != "gpu":
+        raise RuntimeError("JAX has no GPU")
+    return jax.block_until_ready(jax.dlpack.from_dlpack(words).view({"fp16": "float16", "bf16": "bfloat16"}[dtype]))

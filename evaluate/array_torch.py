@@ -91,6 +91,21 @@ class Torch(Numpy):
         return space
 
 
+def tensor_of(words: Any, dtype: str) -> Any:
+    """A tensor on the memory of an array of CuPy.
+
+    Args:
+        words: of uint16.
+        dtype: fp16 or bf16.
+
+    Raises:
+        ImportError: there is no PyTorch.
+    """
+    import torch
+
+    return torch.from_dlpack(words).view({"fp16": torch.float16, "bf16": torch.bfloat16}[dtype])
+
+
 def _events(torch: Any, device: Any) -> Any:
     """As much of CuPy as ``evaluate.windows.gpu_measure`` needs, by PyTorch."""
 

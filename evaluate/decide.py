@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any
 
 from evaluate.array_numpy import Numpy
-from evaluate.decision import MAX_ERROR_FACTOR, Candidate, Question, guarded, ranked, shortlist, small
+from evaluate.decision import MAX_ERROR_FACTOR, Candidate, Question, bucket, guarded, ranked, shortlist, small
 from evaluate.device import DeviceMissingError
 from evaluate.error_factor import error_factor
 from evaluate.explanation import Explanation, Packed
@@ -68,6 +68,7 @@ class Decider:
     def __init__(self, trials: Trials, rows_of: RowsOf) -> None:
         self._trials, self._rows_of = trials, rows_of
         self._machines: dict[tuple[str, int | None], Machine] = {}
+        self._lists: dict[tuple[Any, ...], tuple[list[Candidate], str]] = {}
         self._lock = Lock()
         after_fork(self._unlock)
 
@@ -175,7 +176,7 @@ class Decider:
         except DeviceMissingError:
             return nothing
         for candidate in self._shortlist(machine, made, options, "b_constant")[0]:
-            if candidate.operands != "b_constant":
+            if candidate.operands != "b_constant" or candidate.expected <= 1:  # planes are made before any trial
                 continue
             opened = self._trials.opened(library, b, machine, candidate, made.layout)
             if isinstance(opened, str):
@@ -232,8 +233,14 @@ class Decider:
     def _shortlist(
         self, machine: Machine, made: Problem, options: Options, operands: str, only: Candidate | None = None
     ) -> tuple[list[Candidate], str]:
-        question = _question(machine, made, options, operands, only)
-        return shortlist(question, machine.rows, self._predictor(machine, made), self._factors(made), only)
+        # Of a bucket there is one list, or shapes that keep changing would be looked at anew, and tried, at every call.
+        made = replace(made, shape=bucket(made.shape))
+        key = (machine.name, machine.kernels, made.shape, made.dtype, options, operands, only)
+        if key not in self._lists:
+            question = _question(machine, made, options, operands, only)
+            found = shortlist(question, machine.rows, self._predictor(machine, made), self._factors(made), only)
+            self._lists[key] = found
+        return self._lists[key]
 
 
 def _question(machine: Machine, made: Problem, options: Options, operands: str, only: Candidate | None) -> Question:

@@ -16,6 +16,7 @@ from evaluate.variants import FUSED_DTYPES, FUSED_PATH, LIBRARY_PATH, OPERANDS
 
 HOST_PATH = "c"  # the emitted C with the host's BLAS
 MOST_CANDIDATES = 4  # each costs a compilation and a trial
+WORTH_A_TRIAL = 0.95  # a ratio below 1, since the cost model errs by as much and a loser is given up after three pairs
 MAX_ERROR_FACTOR = 6.0  # one level of Winograd's form has 4 in fp16 and bf16, two levels have 10
 SMALLEST_SIDE, SMALLEST_VOLUME = 256, 1024**3  # below nothing that was measured paid on any device
 _STEPS = 4  # buckets of a size in an octave
@@ -99,6 +100,7 @@ class Candidate:
 # What is considered where nothing was measured; rows add to it. Not in it: what costs much error for its gain.
 _HOST = tuple(Candidate("winograd", levels, path=HOST_PATH) for levels in (1, 2))
 _LIBRARY = tuple(Candidate("winograd", levels, path=LIBRARY_PATH) for levels in (1, 2))
+_PLAIN = Candidate("classical-1x1x1")  # at the vendor's speed on Hopper only, faster where its last tiles are shared
 _FUSED = (
     Candidate("winograd"),
     Candidate("winograd", options=(("overlap", 2),)),
@@ -127,7 +129,7 @@ def shortlist(
     error_factor: Callable[[Candidate], float | None],
     only: Candidate | None = None,
 ) -> tuple[list[Candidate], str]:
-    """Candidates that should beat the vendor's GEMM, the most promising first.
+    """Candidates that may beat the vendor's GEMM, the most promising first.
 
     Args:
         question: the product.
@@ -146,7 +148,7 @@ def shortlist(
     kept: list[Candidate] = []
     refused = ""
     for one in known:
-        if one.expected <= 1 or len(kept) == MOST_CANDIDATES:
+        if one.expected <= WORTH_A_TRIAL or len(kept) == MOST_CANDIDATES:
             break
         found = _nearest(rows, one, question.shape)[1]
         factor = found if found is not None else error_factor(one)
@@ -207,6 +209,8 @@ def _menu(question: Question) -> list[Candidate]:
     wide = _HOST if HOST_PATH in question.paths else _LIBRARY if LIBRARY_PATH in question.paths else ()
     # Fused kernels store no products; beside them the library path has lost wherever both were measured.
     found = _FUSED if FUSED_PATH in question.paths else () if question.dtype in FUSED_DTYPES else wide
+    if found is _FUSED and question.overlap:
+        found = (_PLAIN, *_FUSED)
     planes = question.plane_dtype or question.dtype
     return [replace(one, plane_dtype=planes) for one in found if _fits(one, question)]
 

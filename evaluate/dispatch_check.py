@@ -7,12 +7,16 @@ promising schemes are measured beside each other, whatever was chosen, and the c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from evaluate.array_jax import array_of
+from evaluate.array_torch import tensor_of
+from evaluate.arrays import library_of
 from evaluate.bench import Document, head
 from evaluate.cases import Row, Shape
 from evaluate.decision import MOST_CANDIDATES, bucket
@@ -32,6 +36,11 @@ _EACH = MOST_TRIALS // MOST_CANDIDATES  # shapes that one dispatcher can try
 _CHUNK = 50  # calls of a stream that are timed together
 _CALLS = 200  # whose host time is taken together
 _MOST_M = 20480
+_TURNS = 11
+SIDES = (
+    256,
+    8192,
+)  # of products whose calls are timed: one too small for any scheme, which leaves the look-up, and one large
 
 
 def held_out(name: str, count: int, seed: int = 0) -> list[Shape]:
@@ -192,45 +201,62 @@ def stream(dispatcher: Dispatcher, layer: tuple[int, int], dtype: str, xp: Any, 
 
 
 def _wait(xp: Any) -> None:
-    xp.cuda.get_current_stream().synchronize()
+    xp.cuda.Device().synchronize()
 
 
-def host_time(
-    dispatcher: Dispatcher, name: str, a: Any, b: Any, c: Any | None, plain: Callable[[], Any], wait: Callable[[], None]
-) -> Row:
-    """Microseconds of the host that one call takes by the dispatch and by hand.
+def host_times(fresh: Callable[[], Dispatcher], dtype: str, xp: Any, sides: Sequence[int] = SIDES) -> list[Row]:
+    """Microseconds of the host in one call, with arrays of CuPy and of what else is there.
+
+    Args:
+        fresh: makes a dispatcher.
+        dtype: fp16 or bf16.
+        xp: cupy.
+        sides: of square products.
+    """
+    found = []
+    for side in sides:
+        a, b, c = operands(xp, (side,) * 3, dtype)
+        found.append(host_time(fresh(), a, b, c, xp))
+        for made in (tensor_of, array_of):
+            with suppress(ImportError, RuntimeError):
+                left, right, out = (made(x.view(xp.uint16), dtype) for x in (a, b, c))
+                found.append(host_time(fresh(), left, right, out if made is tensor_of else None, xp))
+    return found
+
+
+def host_time(dispatcher: Dispatcher, a: Any, b: Any, c: Any | None, xp: Any) -> Row:
+    """Microseconds of the host that one call takes by the dispatch, and what it chose takes alone.
 
     Args:
         dispatcher: that decides.
-        name: of the library.
         a: [M, K].
         b: [K, N].
         c: the result; None where the library makes a new one.
-        plain: the same product by the library itself.
-        wait: for the device.
+        xp: cupy.
     """
+    library = library_of(type(a))
     told = dispatcher.matmul(a, b, c, explain=True)[1]
     rivals = dict(dispatcher.rivals(a, b, _RIVALS)) if c is not None else {}
     opened = rivals.get(told.choice)
-    direct = plain if opened is None else lambda: opened.run(a, b, c, None)
+    direct = (lambda: library.matmul(a, b, c)) if opened is None else lambda: opened.run(a, b, c, None)
     arms = (lambda: dispatcher.matmul(a, b, c), direct)
     samples: tuple[list[float], list[float]] = ([], [])
-    for _ in range(11):
+    for _ in range(_TURNS):
         for arm, call in enumerate(arms):
-            samples[arm].append(_host_each(call, wait))
+            samples[arm].append(_host_each(call, xp))
     ours, theirs = (float(np.median(each)) * 1e6 for each in samples)
     what = "the library's product" if opened is None else "the kernel"
     return {
-        **{"library": name, "choice": told.choice, "M": a.shape[0], "N": b.shape[1], "K": a.shape[1]},
+        **{"library": library.name, "choice": told.choice, "M": a.shape[0], "N": b.shape[1], "K": a.shape[1]},
         **{"call_us": ours, "direct_us": theirs, "direct": what, "overhead_us": ours - theirs},
     }
 
 
-def _host_each(call: Callable[[], Any], wait: Callable[[], None]) -> float:
-    wait()
+def _host_each(call: Callable[[], Any], xp: Any) -> float:
+    _wait(xp)
     times = [perf_counter()]
     for _ in range(_CALLS):
         call()
         times.append(perf_counter())
-    wait()
+    _wait(xp)
     return float(np.median([after - before for before, after in pairwise(times)]))

@@ -117,7 +117,7 @@ class Trials:
                 verdict = self._try(library, machine, made, layout, one, a, b, planes, most_bytes)
                 known = [(each, verdict if each is one else old) for each, old in known]
         measured = [(one, verdict) for one, verdict in known if verdict is not None]
-        fitting = [pair for pair in measured if self._carries(machine, made, *pair)]
+        fitting = [pair for pair in measured if pair[1].finding == "faster" and self._carries(machine, made, *pair)]
         tried = bool(open_ones and room)
         while (found := best(fitting)) is not None:
             opened = self.opened(library, a, machine, found[0], layout)
@@ -132,8 +132,8 @@ class Trials:
         plan = self.plan(one)
         if plan is None or verdict.shape == made.shape:
             return plan is not None
-        there = machine.predicted(plan, one, verdict.shape, made.dtype)
-        return carried(verdict, there, one.predicted) > 1
+        there, here = (machine.predicted(plan, one, shape, made.dtype) for shape in (verdict.shape, made.shape))
+        return carried(verdict, there, here) > 1
 
     def _why(self, known: Sequence[tuple[Candidate, Verdict | None]], tune: bool, most_bytes: int | None) -> str:
         measured = [(one, verdict) for one, verdict in known if verdict is not None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -14,8 +13,6 @@ from subcubic.options import Dtype, Json, at_least
 from subcubic.output import note, print_json, table
 from subcubic.version import commit
 
-_SIDE = 8192  # of the square product whose calls are timed on the host
-_SMALL = 256  # of one that is too small for any scheme: what is left is the look-up
 _HEADINGS = ("M", "N", "K", "chosen", "best", "to the best", "to the vendor's")
 
 
@@ -44,7 +41,7 @@ def dispatch_check(
 
     from evaluate.device import DeviceMissingError, array_module, require_gpu, why_no_gpu
     from evaluate.dispatch import Dispatcher
-    from evaluate.dispatch_check import check, held_out, stream
+    from evaluate.dispatch_check import check, held_out, host_times, stream
     from evaluate.report import save
     from evaluate.verdicts import Verdicts
     from subcubic.library import plan_of, rows_of
@@ -65,7 +62,7 @@ def dispatch_check(
             commit=commit(),
             on_row=lambda row: note("  ".join(_cells(row))),
         )
-        document["host"] = _host(fresh(), dtype.value)
+        document["host"] = host_times(fresh, dtype.value, xp)
         if calls:
             document["streams"].append(stream(fresh(), (n, k), dtype.value, xp, calls))
     if out is not None:
@@ -75,58 +72,6 @@ def dispatch_check(
     else:
         print(_text(document))
     return ExitCode.DONE
-
-
-def _host(dispatcher: Any, dtype: str) -> list[dict[str, Any]]:
-    """The host's time in calls with arrays of each library that is there."""
-    from evaluate.dispatch_check import host_time
-
-    found = []
-    for side in (_SMALL, _SIDE):
-        for name, make in (("cupy", _cupy), ("torch", _torch), ("jax", _jax)):
-            try:
-                a, b, c, plain, wait = make(side, dtype)
-            except (ImportError, RuntimeError):
-                continue
-            found.append(host_time(dispatcher, name, a, b, c, plain, wait))
-    return found
-
-
-Arm = tuple[Any, Any, Any, Callable[[], Any], Callable[[], None]]
-
-
-def _cupy(side: int, dtype: str) -> Arm:
-    from evaluate.device import array_module
-    from evaluate.dispatch_check import operands
-
-    xp = array_module()
-    a, b, c = operands(xp, (side,) * 3, dtype)
-    return a, b, c, lambda: xp.matmul(a, b, out=c), lambda: xp.cuda.get_current_stream().synchronize()
-
-
-def _torch(side: int, dtype: str) -> Arm:
-    import torch
-
-    kind = {"fp16": torch.float16, "bf16": torch.bfloat16}[dtype]
-    a, b = (torch.randn(side, side, dtype=kind, device="cuda") for _ in range(2))
-    c = torch.empty_like(a)
-    return a, b, c, lambda: torch.matmul(a, b, out=c), torch.cuda.synchronize
-
-
-def _jax(side: int, dtype: str) -> Arm:
-    import jax
-
-    if jax.default_backend() != "gpu":
-        raise RuntimeError("JAX has no GPU")
-    kind = {"fp16": "float16", "bf16": "bfloat16"}[dtype]
-    a, b = (jax.random.normal(jax.random.key(i), (side, side), kind) for i in range(2))
-    last = [a]
-
-    def plain() -> Any:
-        last[0] = jax.numpy.matmul(a, b)
-        return last[0]
-
-    return a, b, None, plain, lambda: jax.block_until_ready(jax.numpy.matmul(a[:1], b))
 
 
 def _text(document: dict[str, Any]) -> str:

@@ -45,7 +45,7 @@ class ndarray(np.ndarray):  # noqa: N801 - its name in CuPy
         def memset_async(value, size):
             self.view(np.uint8).reshape(-1)[:size] = value
 
-        return SimpleNamespace(ptr=self.ctypes.data, memset_async=memset_async)
+        return SimpleNamespace(ptr=self.ctypes.data, device_id=0, memset_async=memset_async)
 
     @property
     def device(self):
@@ -142,7 +142,13 @@ def cupy(stream):
     module.asarray = lambda x: x
     module.asnumpy = np.asarray
     memory = SimpleNamespace(OutOfMemoryError=type("OutOfMemoryError", (Exception,), {}))
-    current = contextlib.nullcontext
+
+    class Current(contextlib.nullcontext):
+        def synchronize(self):
+            pass
+
+    current = Current
+    module.uint16 = np.uint16
     module.cuda = SimpleNamespace(get_current_stream=lambda: stream, memory=memory, Device=current)
 
     def matmul(a, b, out=None):

@@ -80,6 +80,7 @@ def test_on_an_h200_the_short_list_is_made_of_what_won(monkeypatch):
         return [one.label for one in shortlist(question, rows, predicted, lambda one: 4.0)[0]]
 
     fused = ("fused", "cuda")
-    assert listed(4096, "bf16", fused) == [] and "path fused" in listed(16384, "bf16", fused)[0]
+    assert {one.split(",")[0] for one in listed(4096, "bf16", fused)} <= {"classical-1x1x1"}
+    assert "path fused" in listed(16384, "bf16", fused)[0]
     assert listed(16384, "bf16", fused, "b_constant")[0].startswith("4x4x2 turned for b_constant")
     assert listed(8192, "fp32", ("cuda",))[0].startswith("winograd, 2 levels, path cuda")
