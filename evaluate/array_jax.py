@@ -38,7 +38,7 @@ class Jax(Cupy):
         return f"jax {self.jax.__version__}"
 
     def signature(self, x: Any) -> tuple[Any, ...]:
-        return x.dtype, x.shape, x.sharding
+        return (x.dtype, x.shape, x.sharding) if isinstance(x, self.jax.Array) else super().signature(x)
 
     def strides(self, x: Any) -> tuple[int, ...]:
         return tuple(int(np.prod(x.shape[place + 1 :])) for place in range(x.ndim))

@@ -13,8 +13,9 @@ from evaluate.device import DeviceMissingError
 from evaluate.error_factor import error_factor
 from evaluate.explanation import Explanation, Packed
 from evaluate.machine import Machine, RowsOf, machine_of
-from evaluate.opened import Opened, after_fork, letter_of, stored
+from evaluate.opened import Opened, after_fork
 from evaluate.problem import Problem, dtype_of, matrices, problem
+from evaluate.strides import letter_of, stored
 from evaluate.trials import Trials
 
 

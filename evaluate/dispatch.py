@@ -18,8 +18,9 @@ from evaluate.decide import Decider, Decision, Options, vendor
 from evaluate.decision import MAX_ERROR_FACTOR
 from evaluate.explanation import Packed
 from evaluate.machine import RowsOf
-from evaluate.opened import Kernels, Opened, overlaps
+from evaluate.opened import Kernels, Opened
 from evaluate.problem import same_library
+from evaluate.strides import overlaps
 from evaluate.trials import Trials
 from evaluate.verdicts import Verdicts
 

@@ -19,7 +19,10 @@ from evaluate.device import DeviceInfo
 from evaluate.fused import FusedKernel, open_fused
 from evaluate.gpu import build_library
 from evaluate.kernel import Built, Kernel, open_kernel
+from evaluate.strides import span_of, step_of, stored, target_of
 from evaluate.variants import FUSED_PATH, Variant, product_dtype_of
+
+_MOST_KNOWN = 4096  # shapes and strides of which a kernel remembers how it is launched
 
 
 @dataclass(frozen=True)
@@ -112,33 +115,12 @@ def has_layouts(candidate: Candidate, info: DeviceInfo) -> bool:
     return candidate.path == FUSED_PATH and fused_arch(info.arch) == "sm_90a"
 
 
-def letter_of(library: Numpy, x: Any) -> str:
-    """How a matrix lies in memory: "t" if its columns are contiguous and its rows are not, else "n"."""
-    return "t" if not _step(library, x, "n") and _step(library, x, "t") else "n"
-
-
-def stored(library: Numpy, x: Any, letter: str) -> tuple[Any, int]:
-    """A matrix as a layout has it, the same memory where possible, and its leading dimension."""
-    step = _step(library, x, letter)
-    if step:
-        return x, step
-    return (library.contiguous(x), x.shape[1]) if letter == "n" else (library.contiguous(x.T).T, x.shape[0])
-
-
-def _step(library: Numpy, x: Any, letter: str) -> int:
-    """The leading dimension; 0 if the matrix does not lie in memory as the letter says."""
-    place = 1 if letter == "n" else 0
-    strides, length = library.strides(x), x.shape[place]
-    step = strides[1 - place] if x.shape[1 - place] > 1 else max(strides[1 - place], length)
-    return step if (length == 1 or strides[place] == 1) and step >= length else 0
-
-
 def _host(library: Numpy, plan: Plan, dtype: str) -> Opened:
     multiply = cpu.c_twin(plan, dtype)
 
     def run(a: Any, b: Any, c: Any, planes: Any) -> None:
-        target = _target(library, a, b, c)
-        if _step(library, target, "n") != target.shape[1]:
+        target = target_of(library, a, b, c)
+        if step_of(library, target, "n") != target.shape[1]:
             target = library.empty(tuple(c.shape), a)
         multiply(library.contiguous(a), library.contiguous(b), target)
         if target is not c:
@@ -147,20 +129,66 @@ def _host(library: Numpy, plan: Plan, dtype: str) -> Opened:
     return Opened("nn", run, lambda m, n, k: cpu.workspace_bytes(plan, dtype, m, n, k), lambda b: None)
 
 
+@dataclass(frozen=True)
+class _InPlace:
+    """A product whose operands a kernel reads and writes where they lie: all that their addresses do not decide.
+
+    Attributes:
+        sizes: M, N, K.
+        leading: dimensions of A, B and C.
+        size: bytes of the workspace.
+        spans: of A, B and C, bytes from the address of each to the first that it has, and to the one after its last.
+    """
+
+    sizes: tuple[int, int, int]
+    leading: tuple[int, int, int]
+    size: int
+    spans: tuple[tuple[int, int], ...]
+
+    def apart(self, a: int, b: int, c: int) -> bool:
+        """Whether C shares no memory with A and B."""
+        left, right, out = self.spans
+        low, high = c + out[0], c + out[1]
+        return (high <= a + left[0] or a + left[1] <= low) and (high <= b + right[0] or b + right[1] <= low)
+
+
 def _fused(library: Numpy, kernel: FusedKernel, layout: str) -> Opened:
-    def run(a: Any, b: Any, c: Any, planes: Any) -> None:
+    known: dict[tuple[Any, ...], _InPlace | None] = {}
+
+    def in_place(a: Any, b: Any, c: Any) -> _InPlace | None:
+        lda, ldb, ldc = (step_of(library, x, letter) for x, letter in zip((a, b, c), (*layout, "n"), strict=True))
+        if not (lda and ldb and ldc):
+            return None
         (m, k), n = a.shape, b.shape[1]
-        (left, lda), (right, ldb) = stored(library, a, layout[0]), stored(library, b, layout[1])
-        target = _target(library, a, b, c)
-        out, ldc = stored(library, target, "n")
-        size = kernel.workspace_bytes(m, n, k)
-        space = library.scratch(size, c)
+        spans = []
+        for x in (a, b, c):
+            low, high = span_of(library, x)
+            spans.append((low - library.address(x), high - library.address(x)))
+        return _InPlace((m, n, k), (lda, ldb, ldc), kernel.workspace_bytes(m, n, k), tuple(spans))
+
+    def run(a: Any, b: Any, c: Any, planes: Any) -> None:
+        # The host's time matters where products are short, and all this is the same for the same strides.
+        key = library.signature(a), library.signature(b), library.signature(c)
+        if key not in known:
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            known[key] = in_place(a, b, c)
+        found = known[key]
+        at = library.address(a), library.address(b), library.address(c)
+        if found is None or not found.apart(*at):
+            return moved(a, b, c, planes)
+        space = library.scratch(found.size, c)
         kernel.launch(
-            *(library.stream(c), (m, n, k), library.address(left), library.address(right), library.address(out)),
-            *(library.address(space), size),
-            leading=(lda, ldb, ldc),
+            *(library.stream(c), found.sizes, *at, library.address(space), found.size),
+            leading=found.leading,
             planes=(0, library.address(planes) if planes is not None else 0),
         )
+        return None
+
+    def moved(a: Any, b: Any, c: Any, planes: Any) -> None:
+        left, right = (stored(library, x, letter)[0] for x, letter in zip((a, b), layout, strict=True))
+        target = target_of(library, left, right, c)
+        run(left, right, target, planes)
         if target is not c:
             c[...] = target
 
@@ -184,7 +212,7 @@ def _library(library: Numpy, kernel: Kernel) -> Opened:
     def run(a: Any, b: Any, c: Any, planes: Any) -> None:
         (m, k), n = a.shape, b.shape[1]
         (left, lda), (right, ldb) = stored(library, a, "n"), stored(library, b, "n")
-        target = _target(library, a, b, c)
+        target = target_of(library, a, b, c)
         out, ldc = stored(library, target, "n")
         size = kernel.workspace_bytes(m, n, k)
         space = library.scratch(size, c)
@@ -198,24 +226,6 @@ def _library(library: Numpy, kernel: Kernel) -> Opened:
             c[...] = target
 
     return Opened("nn", run, kernel.workspace_bytes, lambda b: None)
-
-
-def overlaps(library: Numpy, c: Any, *others: Any) -> bool:
-    """Whether an array may share memory with another one."""
-    low, high = _span(library, c)
-    return any(low < end and start < high for start, end in (_span(library, x) for x in others))
-
-
-def _target(library: Numpy, a: Any, b: Any, c: Any) -> Any:
-    """C where a kernel can write it; new memory if its rows are not contiguous or it overlaps an operand."""
-    return c if _step(library, c, "n") and not overlaps(library, c, a, b) else library.empty(tuple(c.shape), c)
-
-
-def _span(library: Numpy, x: Any) -> tuple[int, int]:
-    """Addresses of the first byte of an array and of that after its last."""
-    reach = [(size - 1) * step * x.dtype.itemsize for size, step in zip(x.shape, library.strides(x), strict=True)]
-    start = library.address(x)
-    return start + sum(min(each, 0) for each in reach), start + sum(max(each, 0) for each in reach) + x.dtype.itemsize
 
 
 def _variant(candidate: Candidate, dtype: str, layout: str) -> Variant:

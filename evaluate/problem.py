@@ -10,8 +10,8 @@ import numpy as np
 from evaluate.array_numpy import Numpy
 from evaluate.arrays import library_of
 from evaluate.cases import Shape
-from evaluate.opened import letter_of
 from evaluate.operands import DTYPES
+from evaluate.strides import letter_of
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,8 @@ def cupy(stream):
 
     current = Current
     module.uint16 = np.uint16
-    module.cuda = SimpleNamespace(get_current_stream=lambda: stream, memory=memory, Device=current)
+    runtime = SimpleNamespace(getDevice=lambda: 0)
+    module.cuda = SimpleNamespace(get_current_stream=lambda: stream, memory=memory, Device=current, runtime=runtime)
 
     def matmul(a, b, out=None):
         found = _product(a, b).view(ndarray)

@@ -341,3 +341,17 @@ def test_a_small_product_does_not_wait_for_the_trial_of_another(device, monkeypa
     finally:
         go_on.set()
         thread.join()
+
+
+def test_a_result_that_shares_memory_with_an_operand_is_right_whether_or_not_others_were_met_before(device):
+    a, b, exact = operands(device)
+    apart = device.array(np.zeros((M, N), BF16))
+    device.dispatcher.matmul(a, b, apart)
+    assert (values(apart) == exact).all()
+    memory = np.zeros(M * K + M * N, BF16)  # the same strides, but C begins inside A
+    left, out = memory[: M * K].reshape(M, K), memory[8 : 8 + M * N].reshape(M, N)
+    left[...] = values(a).astype(BF16)
+    expected = left.astype(np.float64) @ values(b)
+    shared = device.array(out)
+    assert device.dispatcher.matmul(device.array(left), b, shared) is shared
+    assert (values(shared) == expected).all() and device.trials == 1
