@@ -91,19 +91,26 @@ struct Publisher {
   // One call for each piece, and with two buffers one more: a piece is stored while the next one is written.
   static constexpr int kCalls = T::buffers - 1;
 
+  // Boxes are the last of the pieces.
+  static constexpr int kSkipped = DIRECT ? 0 : T::pieces - T::boxes;
+
   __device__ __forceinline__ void send() {
-    if (partial())
-      unrolled<0, T::pieces + kCalls>([&](auto P) {
-        constexpr int p = decltype(P)::value;
-        if (calls == T::pieces + kCalls - p) move<p, T::pieces>([&] { write_rows(buffer(p), &window[16 * p]); },
-                                                                  [&](int piece) { store_rows(piece); });
-      });
-    else
-      unrolled<0, T::boxes + kCalls>([&](auto P) {
-        constexpr int p = decltype(P)::value;
-        if (calls == T::boxes + kCalls - p) move<p, T::boxes>([&] { write_box(buffer(p), &window[16 * p]); },
-                                                                [&](int piece) { store_box(piece); });
-      });
+    const bool box = !DIRECT && !partial();
+    unrolled<0, T::pieces + kCalls>([&](auto P) {
+      constexpr int p = decltype(P)::value;
+      const auto write = [&] {
+        if constexpr (!DIRECT && p >= kSkipped)
+          if (box) return write_box(buffer(p), &window[16 * (p - kSkipped)]);
+        write_rows(buffer(p), &window[16 * p]);
+      };
+      const auto store = [&](int piece) {
+        if (box)
+          store_box(buffer(piece), piece - kSkipped);
+        else
+          store_rows(piece);
+      };
+      if (calls == T::pieces + kCalls - p) move<p, T::pieces>(write, store);
+    });
     --calls;
   }
 
@@ -155,11 +162,11 @@ struct Publisher {
       store_matrices(row + ((chunk ^ (2 * i)) << 4), packs[4 * i], packs[4 * i + 1], packs[4 * i + 2], packs[4 * i + 3]);
     });
   }
-  __device__ __forceinline__ void store_box(int box) const {
+  __device__ __forceinline__ void store_box(u32 from, int box) const {
     const int row = shared_read(note(job)), column = shared_read(note(job) + 4) + 64 * box;
     // Blocks end where boxes do. What lies behind the last ones is not in the map.
     if (row < problem.M && column < problem.N)
-      store_2d(map, buffer(box), kPublications[now].column * problem.N + column, kPublications[now].row * problem.M + row);
+      store_2d(map, from, kPublications[now].column * problem.N + column, kPublications[now].row * problem.M + row);
     stores_commit();
   }
 
@@ -236,49 +243,46 @@ struct Publisher {
   // `spare`: where the fourth box has come to, or where it leaves from.
   __device__ __forceinline__ void publish(float (&sums)[T::sums], u32 spare) {
     const float c = kPublications[now].coefficient;
-    if (resumes()) {
-      resume(sums, c, spare);
-    } else if (partial()) {
+    if (resumes()) return resume(sums, c, spare);
+    // Nothing came: the same as a zero. One text for both halves the code.
+    if (!adds()) {
+#pragma unroll
+      for (int i = 0; i < T::window; ++i) window[i] = 0.f;
+    }
+    if (partial()) {
       calls = T::pieces + kCalls;
-      if (adds())
-        park<true>(sums, c, spare);
-      else
-        park<false>(sums, c, spare);
+      park(sums, c, spare);
     } else if (DIRECT) {
       write_direct(sums, c);
     } else {
       calls = T::boxes + kCalls;
-      if (adds())
-        pack<true>(sums, c, spare);
-      else
-        pack<false>(sums, c * problem.scale, spare);
+      pack(sums, c, spare);
     }
   }
 
   // The row of float4s of the sums number A and after it, after adding what has come, back to where that lies.
-  template <bool ADD, int A>
+  template <int A>
   __device__ __forceinline__ void stage(const float (&sums)[T::sums], float c, u32 spare) {
     constexpr int offset = (A - T::window) / 4 % 8 * kRowOfThreads;
     const u32 place = (A < T::window + 32 ? staging() : spare) + thread * 16;
     float v[4] = {0.f, 0.f, 0.f, 0.f};
-    if constexpr (ADD) shared_load<offset>(place, v);
+    if (adds()) shared_load<offset>(place, v);
 #pragma unroll
     for (int j = 0; j < 4; ++j) v[j] += c * sums[A + j];
     shared_store<offset>(place, v);
   }
 
   // To the pending tile, with what had been there before.
-  template <bool ADD>
   __device__ __forceinline__ void park(const float (&sums)[T::sums], float c, u32 spare) {
     if constexpr (T::staged) {
-      if constexpr (ADD) {
+      if (adds()) {
         wait_for(0);
         wait_for(1);
       } else {
         if (thread == 0) stores_read<0>();
         group_sync(group);
       }
-      unrolled<T::window / 4, T::sums / 4>([&](auto I) { stage<ADD, 4 * decltype(I)::value>(sums, c, spare); });
+      unrolled<T::window / 4, T::sums / 4>([&](auto I) { stage<4 * decltype(I)::value>(sums, c, spare); });
       fence_shared();
       group_sync(group);
       if (thread == 0) {
@@ -287,19 +291,18 @@ struct Publisher {
       }
     }
     if constexpr (T::narrow) {
-      park_narrow<ADD>(sums, c);
+      park_narrow(sums, c);
     } else {
 #pragma unroll
-      for (int i = 0; i < T::window; ++i) window[i] = c * sums[i] + (ADD ? window[i] : 0.f);
+      for (int i = 0; i < T::window; ++i) window[i] += c * sums[i];
     }
   }
 
-  template <bool ADD>
   __device__ __forceinline__ void park_narrow(const float (&sums)[T::sums], float c) {
     static_assert(!T::narrow || kSlots <= 32, "a lane keeps the scale of one slot");
     const int slot = kPublications[now].slot, before = bounds.of(slot);
     int bound = bound_of(sums, c);
-    if (ADD) bound = max(bound, before) + 1;
+    if (adds()) bound = max(bound, before) + 1;
     bound = min(max(bound, kLeastBound), kMostBound);
     if (pending()) bounds.set(slot, bound);
     if (!pending() || carried()) leave_bound<T>(kept(), thread, bound);
@@ -307,8 +310,8 @@ struct Publisher {
     const Widener widen(max(before - bound, kLeastPower));
 #pragma unroll
     for (int i = 0; i < T::sums / 2; ++i) {
-      float low = 0.f, high = 0.f;
-      if (ADD) widen(window[i], low, high);
+      float low, high;
+      widen(window[i], low, high);
       window[i] = packed_half(factor * sums[2 * i] + low, factor * sums[2 * i + 1] + high);
     }
   }
@@ -352,20 +355,19 @@ struct Publisher {
   }
 
   // Two sums in a register of the window, after adding what has come.
-  template <bool ADD>
   __device__ __forceinline__ void pack(const float (&sums)[T::sums], float c, u32 spare) {
     const int row = kScaled ? shared_read(note(job)) : 0, column = kScaled ? shared_read(note(job) + 4) : 0;
     bool fine = true;
     const auto value = [&](int i, float came) {
-      float sum = ADD ? problem.scale * (c * sums[i] + came) : c * sums[i];
+      float sum = problem.scale * (c * sums[i] + came);
       // Where C is a single block, tiles reach beyond its edge.
       if constexpr (kScaled)
         sum = unscaled_at(sum, problem, min(row_of(row, i), problem.rows - 1), min(column_of(column, i), problem.columns - 1));
       if constexpr (kGuarded) fine &= finite(sum);
       return sum;
     };
-    if constexpr (T::narrow && ADD) {
-      const Widener widen(bounds.of(kPublications[now].slot) - kTop);
+    if constexpr (T::narrow) {
+      const Widener widen(adds() ? bounds.of(kPublications[now].slot) - kTop : 0);
 #pragma unroll
       for (int i = 0; i < T::sums / 2; ++i) {
         float low, high;
@@ -374,17 +376,21 @@ struct Publisher {
       }
     } else {
 #pragma unroll
-      for (int i = 0; i < T::window / 2; ++i)
-        window[i] = packed<Output>(value(2 * i, ADD ? window[2 * i] : 0.f), value(2 * i + 1, ADD ? window[2 * i + 1] : 0.f));
-      if (ADD && T::staged) wait_for(0);
-      unrolled<0, (T::sums - T::window) / 4>([&](auto I) {
-        constexpr int i = decltype(I)::value, a = T::window + 4 * i;
-        if constexpr (ADD && i == 8) wait_for(1);
-        float v[4] = {0.f, 0.f, 0.f, 0.f};
-        if constexpr (ADD) shared_load<i % 8 * kRowOfThreads>((i < 8 ? staging() : spare) + thread * 16, v);
-        window[a / 2] = packed<Output>(value(a, v[0]), value(a + 1, v[1]));
-        window[a / 2 + 1] = packed<Output>(value(a + 2, v[2]), value(a + 3, v[3]));
-      });
+      for (int i = 0; i < T::window / 2; ++i) window[i] = packed<Output>(value(2 * i, window[2 * i]), value(2 * i + 1, window[2 * i + 1]));
+      if constexpr (T::staged) {
+        const bool add = adds();
+        if (add) wait_for(0);
+        unrolled<0, (T::sums - T::window) / 4>([&](auto I) {
+          constexpr int i = decltype(I)::value, a = T::window + 4 * i;
+          float v[4] = {0.f, 0.f, 0.f, 0.f};
+          if (add) {
+            if constexpr (i == 8) wait_for(1);
+            shared_load<i % 8 * kRowOfThreads>((i < 8 ? staging() : spare) + thread * 16, v);
+          }
+          window[a / 2] = packed<Output>(value(a, v[0]), value(a + 1, v[1]));
+          window[a / 2 + 1] = packed<Output>(value(a + 2, v[2]), value(a + 3, v[3]));
+        });
+      }
     }
     note_unless(fine, problem.header);
   }
@@ -392,13 +398,12 @@ struct Publisher {
   // The ways that bulk stores cannot go: any leading dimension and edge, beta, FP32 results.
   __device__ __forceinline__ void write_direct(const float (&sums)[T::sums], float c) {
     static_assert(!DIRECT || !T::staged || !kPartialSums, "the window holds the whole partial sum");
-    const bool add = adds();
     const int lane = thread & 31, row = shared_read(note(job)) + (thread >> 5) * 16 + (lane >> 2),
               column = shared_read(note(job) + 4) + (lane & 3) * 2;
 #pragma unroll
     for (int i = 0; i < T::sums; ++i)
       write_element(row + 8 * ((i >> 1) & 1), column + 8 * (i >> 2) + (i & 1),
-                    problem.scale * (c * sums[i] + (add ? window[i % T::window] : 0.f)));
+                    problem.scale * (c * sums[i] + window[i % T::window]));
   }
 
   __device__ __forceinline__ void write_element(int row, int column, float value) {
