@@ -149,16 +149,26 @@ constexpr bool kFetched = !SCALED && sizeof(Input) == 2 && Map::width > 1 && Map
 template <class Map, bool SCALED>
 constexpr int kRoom = kFetched<Map, SCALED> ? kAheadBytes<Map> : 16;
 
-// The same as make_pack. Threads of a warp may differ in V, so each has its place for the largest.
+// The same as make_pack, also where the matrix ends inside a pack or is not aligned: then elements come one by one.
 template <class Map, int V>
-__device__ __forceinline__ void make_fetched_pack(const PlaneJob& job, int64_t row, int64_t column, unsigned char* shared) {
-  constexpr int bytes = Map::width * static_cast<int>(sizeof(Input));
+__device__ __forceinline__ void make_fetched_pack(const PlaneJob& job, int64_t row, int64_t column, bool whole,
+                                                  unsigned char* shared) {
+  constexpr int bytes = V * static_cast<int>(sizeof(Input));
   const Ahead<V, Input, kPlaneThreads * bytes> x{{shared + threadIdx.x * bytes}};
   Blocks<V, Input, Map::rows * Map::columns> unused;
   const auto get = [&](int i, int j) {
     const int64_t at_row = i * job.block_rows + row, at_column = j * job.block_columns + column;
-    const bool exists = at_row < job.rows && at_column < job.columns && column < job.block_columns;
-    fetch<V>(x.raw.place(i * Map::columns + j), job.matrix + (exists ? at_row * job.ld + at_column : 0), exists);
+    unsigned char* to = x.raw.place(i * Map::columns + j);
+    const auto exists = [&](int k) {
+      return at_row < job.rows && at_column + k < job.columns && column + k < job.block_columns;
+    };
+    const auto from = [&](int k) { return job.matrix + (exists(k) ? at_row * job.ld + at_column + k : 0); };
+    if (whole) {
+      fetch<V>(to, from(0), exists(0));
+    } else {
+#pragma unroll 1
+      for (int k = 0; k < V; ++k) fetch<1>(to + k * sizeof(Input), from(k), exists(k));
+    }
     return Raw<V, Input>{};
   };
   Map::load(get, unused);
@@ -174,16 +184,21 @@ __host__ __device__ constexpr int width_of() {
   return SCALED ? Map::scaled_width : Map::width;
 }
 
-// A thread makes one pack of every plane; where the matrix is not aligned, one element.
+// Elements of every plane that a thread makes.
+template <class Map, bool SCALED>
+__host__ __device__ int width_for(const PlaneJob& job) {
+  return job.aligned || kFetched<Map, SCALED> ? width_of<Map, SCALED>() : 1;
+}
+
 template <class Map, bool SCALED>
 __device__ __forceinline__ void make_side(const PlaneJob& job, uint64_t block, unsigned char* shared) {
   constexpr int V = width_of<Map, SCALED>();
-  const int width = job.aligned ? V : 1;
+  const int width = width_for<Map, SCALED>(job);
   const uint64_t packs = job.plane_ld / width, total = job.block_rows * packs;
   const uint64_t item = block * kPlaneThreads + threadIdx.x;
   if (item >= total) return;
   const Place at = place(item, packs, total, width);
-  // Only where the matrix ends inside a pack of some block, its elements are made one by one.
+  // Where the matrix ends inside a pack of some block, elements come one by one.
   bool ends = !job.aligned;
 #pragma unroll
   for (int j = 0; j < Map::columns; ++j) {
@@ -191,9 +206,7 @@ __device__ __forceinline__ void make_side(const PlaneJob& job, uint64_t block, u
     ends = ends || (left > 0 && left < V);
   }
   if constexpr (kFetched<Map, SCALED>) {
-    if (!ends) return make_fetched_pack<Map, V>(job, at.row, at.column, shared);
-#pragma unroll 1
-    for (int i = 0; i < width; ++i) make_fetched_pack<Map, 1>(job, at.row, at.column + i, shared);
+    make_fetched_pack<Map, V>(job, at.row, at.column, !ends, shared);
   } else {
     if (!ends) return make_pack<Map, V, SCALED>(job, at.row, at.column);
 #pragma unroll 1
@@ -234,8 +247,7 @@ Status prepare(PlaneJob& job, int64_t& blocks) {
     return report(kMisuse, "rows of planes must start on 16-byte boundaries, not %lld elements apart in slots of %lld",
                   (long long)job.plane_ld, (long long)job.stride);
   job.aligned = row_aligned(job.matrix, job.ld) && row_aligned(job.matrix, job.block_columns);
-  const int width = job.aligned ? width_of<Map, SCALED>() : 1;
-  const int64_t packs = job.block_rows * (job.plane_ld / width);
+  const int64_t packs = job.block_rows * (job.plane_ld / width_for<Map, SCALED>(job));
   blocks = up(packs, kPlaneThreads) / kPlaneThreads;
   return kDone;
 }
