@@ -236,6 +236,13 @@ def _finished(document: Document, before: dict[str, Any], after: dict[str, Any])
     return {
         **document,
         "baseline": "; ".join(dict.fromkeys(row["baseline"] for row in document["rows"])),
+        **conditions(before, after),
+    }
+
+
+def conditions(before: dict[str, Any], after: dict[str, Any]) -> Document:
+    """The keys of a document that tell two states of a device, each as of ``evaluate.device.snapshot``."""
+    return {
         "clocks": _states(before, after, "clock_sm_mhz", "clock_memory_mhz", "clock_limits"),
         "power": _states(before, after, "power_w", "power_limit_w", "temperature_c"),
     }

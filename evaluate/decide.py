@@ -8,37 +8,18 @@ from threading import Lock
 from typing import Any
 
 from evaluate.array_numpy import Numpy
-from evaluate.decision import MAX_ERROR_FACTOR, Candidate, Question, bucket, guarded, ranked, shortlist, small
+from evaluate.buckets import bucket, small
+from evaluate.decision import MAX_ERROR_FACTOR, Candidate, Question, guarded, ranked, scaled, shortlist, unscaled
 from evaluate.device import DeviceMissingError
 from evaluate.error_factor import error_factor
 from evaluate.explanation import Explanation, Packed
 from evaluate.machine import Machine, RowsOf, machine_of
 from evaluate.opened import Opened, after_fork
 from evaluate.problem import Problem, dtype_of, matrices, problem
+from evaluate.ranges import plane_dtype_of, uneven
 from evaluate.strides import letter_of, stored
 from evaluate.trials import Trials
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a caller may restrict, see ``evaluate.dispatch.Dispatcher.matmul``.
-
-    Raises:
-        ValueError: a value that an option cannot have.
-    """
-
-    max_workspace: int | None
-    plane_dtype: str | None
-    max_error_factor: float
-    tune: bool = True
-    guard: bool = False
-
-    def __post_init__(self) -> None:
-        most, factor = self.max_workspace, self.max_error_factor
-        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
-            raise ValueError(f"max_workspace must be a number of bytes or None, not {most!r}")
-        if isinstance(factor, bool) or not isinstance(factor, int | float) or not factor >= 1:
-            raise ValueError(f"max_error_factor must be a number of at least 1, not {factor!r}")
+from evaluate.wishes import AUTO, Options
 
 
 @dataclass(frozen=True)
@@ -93,7 +74,7 @@ class Decider:
         Raises:
             As ``evaluate.problem.problem``.
         """
-        made = problem(library, a, b, out, options.plane_dtype)
+        made = problem(library, a, b, out, None if options.plane_dtype == AUTO else options.plane_dtype)
         plain = Explanation(vendor(library), "", "", made.shape, made.dtype, made.layout, error_factor=1.0)
         if small(made.shape):
             return Decision(None, replace(plain, why="the product is too small for any scheme"))
@@ -105,6 +86,8 @@ class Decider:
             # Neither compiling nor measuring can be captured; the next call outside decides.
             why = "a graph is captured: call it once before with the same shapes"
             return Decision(None, replace(plain, why=why), lasting=False)
+        if options.plane_dtype == AUTO:
+            options = replace(options, plane_dtype=plane_dtype_of(library, matrices(a, b)))
         with self._lock:  # a product that is decided by now does not wait for another one's trial
             return self._searched(library, made, plain, a, b, packed, options)
 
@@ -124,7 +107,13 @@ class Decider:
             return Decision(None, replace(plain, why=f"kernels cannot reach the device: {error}"))
         plain = replace(plain, device=machine.name)
         only = packed.candidate if packed else None
+        scales = "scale" in dict(only.options) if only else self._scales(library, a, b, options)
+        if only and options.scale is True and not scales:
+            return Decision(None, replace(plain, why="b was packed without scale"))
+        only = only and unscaled(only)  # rows are those without
         kept, why = self._shortlist(machine, made, options, "b_constant" if only else "variable", only)
+        if scales and kept:
+            kept, why = scaled(kept), "no kernel for these types scales its operands"
         if options.guard and kept:
             kept, why = guarded(kept), "no kernel for these types has a guard"
         if not kept:
@@ -162,6 +151,8 @@ class Decider:
         """
         if len(b.shape) != 2 or rows < 1:
             raise ValueError(f"a matrix [K, N] and rows of at least 1 are needed, not {list(b.shape)} and {rows}")
+        if options.plane_dtype == AUTO:
+            options = replace(options, plane_dtype=plane_dtype_of(library, [b]))
         dtype, layout = dtype_of(library, b, options.plane_dtype), "n" + letter_of(library, b)
         k, n = b.shape
         made = Problem((rows, n, k), dtype, layout, False, (rows, n))
@@ -176,7 +167,8 @@ class Decider:
             machine = self._machine(library, b)
         except DeviceMissingError:
             return nothing
-        for candidate in self._shortlist(machine, made, options, "b_constant")[0]:
+        kept = self._shortlist(machine, made, options, "b_constant")[0]
+        for candidate in scaled(kept) if self._scales(library, b[:1], b, options) else kept:
             if candidate.operands != "b_constant" or candidate.expected <= 1:  # planes are made before any trial
                 continue
             opened = self._trials.opened(library, b, machine, candidate, made.layout)
@@ -224,6 +216,9 @@ class Decider:
             return None if plan is None else error_factor(plan, made.dtype, candidate.plane_dtype)
 
         return factor
+
+    def _scales(self, library: Numpy, a: Any, b: Any, options: Options) -> bool:
+        return uneven(library, *matrices(a, b)) if options.scale == AUTO else bool(options.scale)
 
     def _machine(self, library: Numpy, like: Any) -> Machine:
         key = (library.name, library.device(like))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import log2
 from typing import Any
 
+from evaluate.buckets import SMALLEST_SIDE, small
 from evaluate.cases import Shape
 from evaluate.variants import FUSED_DTYPES, FUSED_PATH, LIBRARY_PATH, OPERANDS
 
@@ -18,8 +19,6 @@ HOST_PATH = "c"  # the emitted C with the host's BLAS
 MOST_CANDIDATES = 4  # each costs a compilation and a trial
 WORTH_A_TRIAL = 0.95  # a ratio below 1, since the cost model errs by as much and a loser is given up after three pairs
 MAX_ERROR_FACTOR = 6.0  # one level of Winograd's form has 4 in fp16 and bf16, two levels have 10
-SMALLEST_SIDE, SMALLEST_VOLUME = 256, 1024**3  # below nothing that was measured paid on any device
-_STEPS = 4  # buckets of a size in an octave
 _REACH = 1.0  # octaves, summed over M, N and K, within which a measured row speaks for a shape
 _MOST_PRODUCTS = 64  # a kernel of more takes half a minute to compile, too long for a product met in passing
 
@@ -110,18 +109,6 @@ _FUSED = (
 )
 
 
-def bucket(shape: Shape) -> Shape:
-    """The sizes for which a trial at ``shape`` speaks: each rounded up to one of four steps an octave."""
-    m, n, k = (_rounded(size) for size in shape)
-    return m, n, k
-
-
-def small(shape: Shape) -> bool:
-    """Whether no scheme can pay at such a shape, so that nothing need be looked up."""
-    m, n, k = shape
-    return min(shape) < SMALLEST_SIDE or m * n * k < SMALLEST_VOLUME
-
-
 def shortlist(
     question: Question,
     rows: Iterable[Row],
@@ -194,23 +181,30 @@ def ranked(
 def _worth_a_trial(one: Candidate) -> bool:
     # The plain kernel always is: the model sets it beside a rate of the vendor's that products of small K do not reach,
     # where it predicts losses of up to a fifth and up to 8 % were gained.
-    plain = (one.reference, one.path, one.operands) == (_PLAIN.reference, _PLAIN.path, _PLAIN.operands)
-    return one.expected > (0 if plain else WORTH_A_TRIAL)
+    return one.expected > (0 if _plain(one) else WORTH_A_TRIAL)
+
+
+def _plain(one: Candidate) -> bool:
+    return (one.reference, one.path, one.operands) == (_PLAIN.reference, _PLAIN.path, _PLAIN.operands)
 
 
 def guarded(candidates: Iterable[Candidate]) -> list[Candidate]:
     """The same with kernels that compute again what is not finite; those that have no such form are left out."""
-    return [
-        replace(one, options=tuple(sorted({**dict(one.options), "guard": 1}.items())))
-        for one in candidates
-        if one.path == FUSED_PATH
-    ]
+    return [_having(one, "guard") for one in candidates if one.path == FUSED_PATH]
 
 
-def _rounded(size: int) -> int:
-    octave = 1 << max(0, (size - 1).bit_length() - 1)
-    step = max(1, octave // _STEPS)
-    return -(-size // step) * step
+def scaled(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """The same with rows and columns scaled, the plain kernel as it is; those without such a form are left out."""
+    return [one if _plain(one) else _having(one, "scale") for one in candidates if one.path == FUSED_PATH]
+
+
+def unscaled(one: Candidate) -> Candidate:
+    """The same without scaling."""
+    return replace(one, options=tuple(option for option in one.options if option[0] != "scale"))
+
+
+def _having(one: Candidate, option: str) -> Candidate:
+    return replace(one, options=tuple(sorted({**dict(one.options), option: 1}.items())))
 
 
 def _menu(question: Question) -> list[Candidate]:

@@ -14,7 +14,7 @@ from typing import Any
 from codegen.plan import Plan
 from evaluate.array_numpy import Numpy, each
 from evaluate.arrays import library_of
-from evaluate.decide import Decider, Decision, Options, vendor
+from evaluate.decide import Decider, Decision, vendor
 from evaluate.decision import MAX_ERROR_FACTOR
 from evaluate.explanation import Packed
 from evaluate.machine import RowsOf
@@ -23,6 +23,7 @@ from evaluate.problem import same_library
 from evaluate.strides import overlaps
 from evaluate.trials import Trials
 from evaluate.verdicts import Verdicts
+from evaluate.wishes import Options
 
 # The plan of a named scheme: reference, levels, orbit. Raises LookupError or ValueError where there is none at hand.
 PlanOf = Callable[[str, int, str], Plan]
@@ -30,7 +31,7 @@ _MOST_DECISIONS = 4096
 _ROWS = 8192  # M for which an operand is packed if nothing is said
 
 
-_FREE = (None, None, MAX_ERROR_FACTOR, True, False)  # what callers restrict who do not say
+_FREE = (None, None, MAX_ERROR_FACTOR, True, False, False)  # what callers restrict who do not say
 
 
 class Dispatcher:
@@ -58,6 +59,7 @@ class Dispatcher:
         max_error_factor: float = MAX_ERROR_FACTOR,
         tune: bool = True,
         guard: bool = False,
+        scale: bool | str = False,
     ) -> Any:
         """The product of two arrays, by a scheme where that was measured to be faster than the vendor's GEMM.
 
@@ -73,11 +75,14 @@ class Dispatcher:
             explain: whether to return an ``Explanation`` too.
             max_workspace: bytes that a scheme may need besides; None for what the device has.
             plane_dtype: "fp16" has planes of bf16 matrices rounded eight times finer; what exceeds 65504 in a plane
-                becomes infinite.
+                becomes infinite. "auto" takes it where a sample of the operands says that none does.
             max_error_factor: the largest error that a scheme may have, over the vendor's.
             tune: whether what was never measured here may be compiled and measured now; else it is left to the vendor.
             guard: whether infinities and NaNs must come out where they do in the vendor's product: a kernel that finds
                 any in its result computes them again. Types for which no kernel can do that are left to the vendor.
+            scale: whether rows of A and columns of B are brought to one size by powers of two while they are added, so
+                that small ones keep their accuracy beside large ones. "auto" does so where a sample of the operands is
+                uneven. A sample is drawn once for a shape; operands of other ranges want another word here.
 
         Returns:
             [.., M, N] of the type of ``a`` on its device; with ``explain`` a pair of it and the ``Explanation``.
@@ -100,7 +105,7 @@ class Dispatcher:
         if library.differentiable:
             _check(library, a, right)
         written = None if out is None else library.signature(out)
-        restricted = (max_workspace, plane_dtype, max_error_factor, tune, guard)
+        restricted = (max_workspace, plane_dtype, max_error_factor, tune, guard, scale)
         if restricted != _FREE:
             Options(*restricted)  # refuses what is none, before it is looked up
         key = (type(a), library.signature(a), library.signature(right), packed, written, restricted)
@@ -127,6 +132,7 @@ class Dispatcher:
         max_workspace: int | None = None,
         plane_dtype: str | None = None,
         max_error_factor: float = MAX_ERROR_FACTOR,
+        scale: bool | str = False,
     ) -> Packed:
         """Make the planes of a constant right operand, such as weights, once for all products with it.
 
@@ -136,6 +142,7 @@ class Dispatcher:
             max_workspace: bytes that the planes may take; None for what the device has.
             plane_dtype: as of ``matmul``.
             max_error_factor: as of ``matmul``.
+            scale: as of ``matmul``, which then needs it too.
 
         Returns:
             What ``matmul`` takes as ``b``. Where no scheme should pay it holds the matrix and no planes.
@@ -147,7 +154,7 @@ class Dispatcher:
         _check(library, b)
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
             raise ValueError(f"rows must be a positive integer, not {rows!r}")
-        return self._decider.pack(library, b, rows, Options(max_workspace, plane_dtype, max_error_factor))
+        return self._decider.pack(library, b, rows, Options(max_workspace, plane_dtype, max_error_factor, scale=scale))
 
     def rivals(self, a: Any, b: Any, most: int) -> list[tuple[str, Opened]]:
         """The most promising schemes for a product and their open kernels, whether or not they should pay.

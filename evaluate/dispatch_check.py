@@ -17,10 +17,11 @@ import numpy as np
 from evaluate.array_jax import array_of
 from evaluate.array_torch import tensor_of
 from evaluate.arrays import library_of
-from evaluate.bench import Document, head
+from evaluate.bench import Document, conditions, head
+from evaluate.buckets import bucket
 from evaluate.cases import Row, Shape
-from evaluate.decision import MOST_CANDIDATES, bucket
-from evaluate.device import DeviceInfo, release_memory
+from evaluate.decision import MOST_CANDIDATES
+from evaluate.device import DeviceInfo, release_memory, snapshot
 from evaluate.dispatch import Dispatcher
 from evaluate.opened import Opened
 from evaluate.operands import draw
@@ -83,7 +84,7 @@ def check(
     """
     document = head(gpu, commit, f"CUDA events, {pairs} rounds in random order, {TRIAL.describe()}")
     document |= {"kind": KIND, "dtype": dtype, "baseline": "cupy.matmul", "streams": [], "host": []}
-    began = perf_counter()
+    before, began = snapshot(gpu), perf_counter()
     dispatcher = fresh()
     for number, shape in enumerate(shapes):
         if (number + 1) % _EACH == 0:
@@ -93,7 +94,7 @@ def check(
             break
         document["rows"].append(_row(dispatcher, shape, dtype, gpu, xp, pairs))
         on_row(document["rows"][-1])
-    return document
+    return document | conditions(before, snapshot(gpu))
 
 
 def _row(dispatcher: Dispatcher, shape: Shape, dtype: str, gpu: DeviceInfo, xp: Any, rounds: int) -> Row:

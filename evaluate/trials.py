@@ -12,7 +12,8 @@ from typing import Any
 from codegen.build import BuildError, MissingCompilerError
 from codegen.plan import Plan
 from evaluate.array_numpy import Numpy
-from evaluate.decision import Candidate, bucket
+from evaluate.buckets import bucket
+from evaluate.decision import Candidate
 from evaluate.device import DeviceMissingError
 from evaluate.kernel import KernelError
 from evaluate.machine import Machine

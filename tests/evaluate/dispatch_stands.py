@@ -216,8 +216,8 @@ class Device:
         patch.setattr("evaluate.array_numpy.require_gpu", lambda: H200)
         patch.setattr("evaluate.array_torch.driver_version", lambda: "580")
         patch.setattr(f"evaluate.array_{name}.{name.title()}.measure", lambda self, like: None)
-        patch.setattr("evaluate.decision.SMALLEST_SIDE", 1)
-        patch.setattr("evaluate.decision.SMALLEST_VOLUME", 1)
+        patch.setattr("evaluate.buckets.SMALLEST_SIDE", 1)
+        patch.setattr("evaluate.buckets.SMALLEST_VOLUME", 1)
         patch.setattr("evaluate.trial.compare", self.compare)
         patch.setattr("evaluate.opened.build_library", self.build)
         flags = {"nn": (), "nt": ("-DTRANSPOSED_B=1",)}

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from evaluate.decision import MOST_CANDIDATES, Candidate, Question, bucket, shortlist, small
+from evaluate.buckets import bucket, small
+from evaluate.decision import MOST_CANDIDATES, Candidate, Question, shortlist
 from evaluate.verdicts import Verdict, best, carried
 
 BIG = (8192, 8192, 8192)

@@ -42,8 +42,8 @@ def host(tmp_path, monkeypatch):
         facts = {"reference": "winograd", "levels": 1, "path": "c", "operands": "variable", "M": 70, "N": 90, "K": 80}
         return [{**facts, "dtype": dtype, "plane_dtype": dtype, "ratio": 1.1} for dtype in ("fp32", "fp64")]
 
-    monkeypatch.setattr("evaluate.decision.SMALLEST_SIDE", 1)
-    monkeypatch.setattr("evaluate.decision.SMALLEST_VOLUME", 1)
+    monkeypatch.setattr("evaluate.buckets.SMALLEST_SIDE", 1)
+    monkeypatch.setattr("evaluate.buckets.SMALLEST_VOLUME", 1)
     monkeypatch.setattr("evaluate.trial.compare", compare)
     found = Dispatcher(winograd_plan, rows, Verdicts(tmp_path))
     found.seen = seen

@@ -23,6 +23,7 @@ def device(tmp_path, monkeypatch):
     monkeypatch.setattr(dispatch_check, "operands", operands)
     monkeypatch.setattr(dispatch_check, "release_memory", lambda: None)
     monkeypatch.setattr(dispatch_check, "gpu_measure", lambda *_: None)
+    monkeypatch.setattr(dispatch_check, "snapshot", lambda gpu: {"power_w": 100.0})
     return made
 
 
@@ -59,6 +60,7 @@ def test_a_choice_is_judged_by_what_is_measured_afterwards(
     document = check(lambda: device.dispatcher, [SHAPE], "bf16", H200, device.module)
     (row,) = document["rows"]
     assert (row["M"], row["N"], row["K"]) == SHAPE and document["kind"] == "dispatch-check"
+    assert document["power"]["after"]["power_w"] == 100.0
     assert row["chosen"].startswith(chosen) and set(row["medians"]) >= {VENDOR, row["chosen"], row["best"]}
     assert (row["near_best"], row["near_vendor"]) == (near_best, near_vendor), row
     assert row["best"].startswith("winograd" if ours < 1 else VENDOR)

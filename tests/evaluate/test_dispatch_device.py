@@ -330,7 +330,7 @@ def test_a_small_product_does_not_wait_for_the_trial_of_another(device, monkeypa
         return real(*arguments, **options)
 
     monkeypatch.setattr("evaluate.trial.compare", compare)
-    monkeypatch.setattr("evaluate.decision.SMALLEST_SIDE", 4)
+    monkeypatch.setattr("evaluate.buckets.SMALLEST_SIDE", 4)
     a, b, _ = operands(device)
     thread = threading.Thread(target=device.dispatcher.matmul, args=(a, b))
     thread.start()
@@ -355,3 +355,32 @@ def test_a_result_that_shares_memory_with_an_operand_is_right_whether_or_not_oth
     shared = device.array(out)
     assert device.dispatcher.matmul(device.array(left), b, shared) is shared
     assert (values(shared) == expected).all() and device.trials == 1
+
+
+def test_uneven_rows_are_scaled_where_a_sample_shows_them(device):
+    a, b, exact = operands(device)
+    assert "scale" not in device.dispatcher.matmul(a, b, scale="auto", explain=True)[1].choice
+    assert "scale=1" in device.dispatcher.matmul(a, b, scale=True, explain=True)[1].choice
+    rows = values(a) * np.where(np.arange(M) % 5, 1.0, 2.0**10)[:, None]
+    left, twice = device.array(rows.astype(BF16)), device.array(np.concatenate([values(b)] * 2, 1).astype(BF16))
+    device.rows += [row((M, 2 * N, K)), row((M, 2 * N, K), operands="b_constant")]
+    found, told = device.dispatcher.matmul(left, twice, scale="auto", explain=True)
+    assert "scale=1" in told.choice and (values(found)[:, :N] == rows @ values(b)).all()
+    # Planes that were made without scaling cannot be used with it.
+    told = device.dispatcher.matmul(a, device.dispatcher.pack(b, rows=M), scale=True, explain=True)[1]
+    assert told.choice == f"{device.name}.matmul" and "packed without scale" in told.why
+    packed = device.dispatcher.pack(b, rows=M, scale=True)
+    assert "scale=1" in packed.scheme
+    assert "scale=1" in device.dispatcher.matmul(a, packed, scale=True, explain=True)[1].choice
+    with pytest.raises(ValueError, match="scale must be True, False or 'auto', not 'yes'"):
+        device.dispatcher.matmul(a, b, scale="yes")
+
+
+@pytest.mark.parametrize(("factor", "planes"), [(1.0, "fp16"), (2.0**12, "bf16"), (2.0**-20, "bf16")])
+def test_planes_of_fp16_are_taken_where_the_range_allows(device, factor, planes):
+    a, b, exact = operands(device)
+    device.rows += [row(plane_dtype="fp16"), row(plane_dtype="fp16", operands="b_constant")]
+    left = device.array((values(a) * factor).astype(BF16))
+    found, told = device.dispatcher.matmul(left, b, plane_dtype="auto", explain=True)
+    assert f"{planes} planes" in told.choice and (values(found) == exact * factor).all()
+    assert f"{planes} planes" in device.dispatcher.pack(left.T, rows=M, plane_dtype="auto").scheme or factor > 1

@@ -39,8 +39,8 @@ def dispatcher(tmp_path, monkeypatch):
         ours(), plain()
         return Comparison(1.0, 1.2, 1.2, 1.19, 1.21, 0.0, 0.0, 11)
 
-    monkeypatch.setattr("evaluate.decision.SMALLEST_SIDE", 1)
-    monkeypatch.setattr("evaluate.decision.SMALLEST_VOLUME", 1)
+    monkeypatch.setattr("evaluate.buckets.SMALLEST_SIDE", 1)
+    monkeypatch.setattr("evaluate.buckets.SMALLEST_VOLUME", 1)
     monkeypatch.setattr("evaluate.trial.compare", compare)
     return Dispatcher(plan_of, rows, Verdicts(tmp_path))
 
@@ -107,6 +107,23 @@ def test_with_a_guard_infinities_and_nans_come_out_as_those_of_the_vendor(dispat
     dispatcher.matmul(*finite)  # without a guard too, or the trial would refuse it for what it spoils
     free = xp.asnumpy(dispatcher.matmul(left, right)).astype(float)
     assert (~np.isfinite(free)).sum() > (~np.isfinite(expected)).sum()
+
+
+def test_small_rows_keep_their_accuracy_where_a_sample_shows_them(dispatcher):
+    xp = array_module()
+    m, n, k = SHAPE
+    a, b = drawn("fp16", m, k), drawn("fp16", k, n, seed=1)
+    small = np.arange(m) >= m // 2  # of other blocks than the large ones
+    a[small] /= np.float16(2**9)
+    left, right = xp.asarray(a), xp.asarray(b)
+    exact = a.astype(float) @ b.astype(float)
+
+    def error(scale):
+        found, told = dispatcher.matmul(left, right, scale=scale, explain=True)
+        assert ("scale=1" in told.choice) == bool(scale), told
+        return np.linalg.norm((xp.asnumpy(found).astype(float) - exact)[small]) / np.linalg.norm(exact[small])
+
+    assert error("auto") < LIMITS["fp16"] and 20 * error("auto") < error(False)
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp32"])

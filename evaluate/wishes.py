@@ -1,0 +1,32 @@
+"""What a caller of the dispatch may restrict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+AUTO = "auto"  # decided by a sample of the operands
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a caller may restrict, see ``evaluate.dispatch.Dispatcher.matmul``.
+
+    Raises:
+        ValueError: a value that an option cannot have.
+    """
+
+    max_workspace: int | None
+    plane_dtype: str | None
+    max_error_factor: float
+    tune: bool = True
+    guard: bool = False
+    scale: bool | str = False
+
+    def __post_init__(self) -> None:
+        if self.scale not in (True, False, AUTO):
+            raise ValueError(f"scale must be True, False or {AUTO!r}, not {self.scale!r}")
+        most, factor = self.max_workspace, self.max_error_factor
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
+            raise ValueError(f"max_workspace must be a number of bytes or None, not {most!r}")
+        if isinstance(factor, bool) or not isinstance(factor, int | float) or not factor >= 1:
+            raise ValueError(f"max_error_factor must be a number of at least 1, not {factor!r}")

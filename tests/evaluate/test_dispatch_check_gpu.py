@@ -1,0 +1,35 @@
+"""The check of the dispatch on a real device, small."""
+
+import pytest
+
+from evaluate.device import array_module, require_gpu
+from evaluate.dispatch import Dispatcher
+from evaluate.dispatch_check import check, host_times, stream
+from evaluate.verdicts import Verdicts
+from subcubic.library import plan_of, rows_of
+
+pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.alone]
+
+
+@pytest.fixture
+def fresh(tmp_path):
+    return lambda: Dispatcher(plan_of, rows_of, Verdicts(tmp_path))
+
+
+def test_no_choice_is_slower_than_the_vendor(fresh):
+    gpu, xp = require_gpu(), array_module()
+    document = check(fresh, [(8192, 8192, 8192), (4096, 1024, 2048)], "bf16", gpu, xp)
+    assert len(document["rows"]) == 2 and all(row["near_vendor"] for row in document["rows"])
+    assert all(len(row["medians"]) > 1 and row["deciding_seconds"] > 0 for row in document["rows"])
+    assert document["clocks"]["after"] and document["power"]["before"]
+
+
+def test_calls_of_changing_shapes_lose_nothing(fresh):
+    row = stream(fresh(), (4096, 4096), "bf16", array_module(), calls=100)
+    assert row["ratio"] > 0.97 and row["buckets"] > 5
+
+
+def test_a_call_costs_the_host_microseconds(fresh):
+    rows = host_times(fresh, "bf16", array_module(), (256,))
+    limits = {"cupy": 5, "torch": 15, "jax": 30}
+    assert rows and all(-1 < row["overhead_us"] < limits[row["library"]] for row in rows)
