@@ -1,4 +1,4 @@
-"""Is the dispatch right? Its choices against the best that it could have made, streams of shapes, and its host time.
+"""Is the dispatch right? Its choices against the best that it could have made, and streams of shapes.
 
 A choice is made as for any caller, by a dispatcher that has tried nothing yet. Then the vendor's GEMM and the most
 promising schemes are measured beside each other, whatever was chosen, and the choice is judged by that.
@@ -7,16 +7,11 @@ promising schemes are measured beside each other, whatever was chosen, and the c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from evaluate.array_jax import array_of
-from evaluate.array_torch import tensor_of
-from evaluate.arrays import library_of
 from evaluate.bench import Document, conditions, head
 from evaluate.buckets import bucket
 from evaluate.cases import Row, Shape
@@ -35,13 +30,7 @@ BEST, VENDOR = 0.98, 0.99  # the least ratios of a good choice to the best one a
 _RIVALS = 4
 _EACH = MOST_TRIALS // MOST_CANDIDATES  # shapes that one dispatcher can try
 _CHUNK = 50  # calls of a stream that are timed together
-_CALLS = 200  # whose host time is taken together
 _MOST_M = 20480
-_TURNS = 11
-SIDES = (
-    256,
-    8192,
-)  # of products whose calls are timed: one too small for any scheme, which leaves the look-up, and one large
 
 
 def held_out(name: str, count: int, seed: int = 0) -> list[Shape]:
@@ -174,15 +163,15 @@ def stream(dispatcher: Dispatcher, layer: tuple[int, int], dtype: str, xp: Any, 
     tops = sorted({bucket((int(m), n, k))[0] for m in rows})
     for m in tops:
         dispatcher.matmul(a[:m], b)
-    _wait(xp)
+    wait(xp)
     tuning = perf_counter() - began
 
     def timed(product: Callable[[Any, Any], Any], part: np.ndarray) -> float:
-        _wait(xp)
+        wait(xp)
         start = perf_counter()
         for m in part:
             product(a[: int(m)], b)
-        _wait(xp)
+        wait(xp)
         return perf_counter() - start
 
     rng = np.random.default_rng(1)
@@ -201,63 +190,6 @@ def stream(dispatcher: Dispatcher, layer: tuple[int, int], dtype: str, xp: Any, 
     }
 
 
-def _wait(xp: Any) -> None:
+def wait(xp: Any) -> None:
+    """For all that was queued on the device, by any library."""
     xp.cuda.Device().synchronize()
-
-
-def host_times(fresh: Callable[[], Dispatcher], dtype: str, xp: Any, sides: Sequence[int] = SIDES) -> list[Row]:
-    """Microseconds of the host in one call, with arrays of CuPy and of what else is there.
-
-    Args:
-        fresh: makes a dispatcher.
-        dtype: fp16 or bf16.
-        xp: cupy.
-        sides: of square products.
-    """
-    found = []
-    for side in sides:
-        a, b, c = operands(xp, (side,) * 3, dtype)
-        found.append(host_time(fresh(), a, b, c, xp))
-        for made in (tensor_of, array_of):
-            with suppress(ImportError, RuntimeError):
-                left, right, out = (made(x.view(xp.uint16), dtype) for x in (a, b, c))
-                found.append(host_time(fresh(), left, right, out if made is tensor_of else None, xp))
-    return found
-
-
-def host_time(dispatcher: Dispatcher, a: Any, b: Any, c: Any | None, xp: Any) -> Row:
-    """Microseconds of the host that one call takes by the dispatch, and what it chose takes alone.
-
-    Args:
-        dispatcher: that decides.
-        a: [M, K].
-        b: [K, N].
-        c: the result; None where the library makes a new one.
-        xp: cupy.
-    """
-    library = library_of(type(a))
-    told = dispatcher.matmul(a, b, c, explain=True)[1]
-    rivals = dict(dispatcher.rivals(a, b, _RIVALS)) if c is not None else {}
-    opened = rivals.get(told.choice)
-    direct = (lambda: library.matmul(a, b, c)) if opened is None else lambda: opened.run(a, b, c, None)
-    arms = (lambda: dispatcher.matmul(a, b, c), direct)
-    samples: tuple[list[float], list[float]] = ([], [])
-    for _ in range(_TURNS):
-        for arm, call in enumerate(arms):
-            samples[arm].append(_host_each(call, xp))
-    ours, theirs = (float(np.median(each)) * 1e6 for each in samples)
-    what = "the library's product" if opened is None else "the kernel"
-    return {
-        **{"library": library.name, "choice": told.choice, "M": a.shape[0], "N": b.shape[1], "K": a.shape[1]},
-        **{"call_us": ours, "direct_us": theirs, "direct": what, "overhead_us": ours - theirs},
-    }
-
-
-def _host_each(call: Callable[[], Any], xp: Any) -> float:
-    _wait(xp)
-    times = [perf_counter()]
-    for _ in range(_CALLS):
-        call()
-        times.append(perf_counter())
-    _wait(xp)
-    return float(np.median([after - before for before, after in pairwise(times)]))

@@ -41,7 +41,8 @@ def dispatch_check(
 
     from evaluate.device import DeviceMissingError, array_module, require_gpu, why_no_gpu
     from evaluate.dispatch import Dispatcher
-    from evaluate.dispatch_check import check, held_out, host_times, stream
+    from evaluate.dispatch_check import check, held_out, stream
+    from evaluate.host_time import host_times
     from evaluate.report import save
     from evaluate.verdicts import Verdicts
     from subcubic.library import plan_of, rows_of

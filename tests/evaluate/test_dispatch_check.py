@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from evaluate import dispatch_check
-from evaluate.dispatch_check import check, held_out, host_times, stream
+from evaluate import dispatch_check, host_time
+from evaluate.dispatch_check import check, held_out, stream
+from evaluate.host_time import host_times
 from evaluate.shapes import shapes_of
 from tests.evaluate.dispatch_stands import H200, SHAPE, Device, draw
 
@@ -20,7 +21,8 @@ def device(tmp_path, monkeypatch):
         m, n, k = shape
         return tuple(made.array(x) for x in (draw(m, k), draw(k, n, seed=1), draw(m, n)))
 
-    monkeypatch.setattr(dispatch_check, "operands", operands)
+    for room in (dispatch_check, host_time):
+        monkeypatch.setattr(room, "operands", operands)
     monkeypatch.setattr(dispatch_check, "release_memory", lambda: None)
     monkeypatch.setattr(dispatch_check, "gpu_measure", lambda *_: None)
     monkeypatch.setattr(dispatch_check, "snapshot", lambda gpu: {"power_w": 100.0})
@@ -87,7 +89,7 @@ def test_a_stream_tries_every_bucket_once_and_counts_its_calls(device, monkeypat
 
 
 def test_host_time_is_that_of_what_ran(device, monkeypatch):
-    monkeypatch.setattr(dispatch_check, "_CALLS", 3)
+    monkeypatch.setattr(host_time, "_CALLS", 3)
     row, *_ = host_times(lambda: device.dispatcher, "bf16", device.module, (32,))
     assert (row["M"], row["library"], row["direct"]) == (32, "cupy", "the kernel")
     assert row["choice"].startswith("winograd") and row["overhead_us"] == pytest.approx(

@@ -4,7 +4,8 @@ import pytest
 
 from evaluate.device import array_module, require_gpu
 from evaluate.dispatch import Dispatcher
-from evaluate.dispatch_check import check, host_times, stream
+from evaluate.dispatch_check import check, stream
+from evaluate.host_time import host_times
 from evaluate.verdicts import Verdicts
 from subcubic.library import plan_of, rows_of
 

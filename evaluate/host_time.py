@@ -1,0 +1,81 @@
+"""What a call of the dispatch costs the host, beside what it chose alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from evaluate.array_jax import array_of
+from evaluate.array_torch import tensor_of
+from evaluate.arrays import library_of
+from evaluate.cases import Row
+from evaluate.dispatch import Dispatcher
+from evaluate.dispatch_check import operands, wait
+
+SIDES = (256, 8192)  # of square products: one too small for any scheme, which leaves the look-up, and a large one
+_CALLS = 200  # whose host time is taken together
+_TURNS = 11
+_RIVALS = 4
+
+
+def host_times(fresh: Callable[[], Dispatcher], dtype: str, xp: Any, sides: Sequence[int] = SIDES) -> list[Row]:
+    """Microseconds of the host in one call, with arrays of CuPy and of what else is there.
+
+    Args:
+        fresh: makes a dispatcher.
+        dtype: fp16 or bf16.
+        xp: cupy.
+        sides: of square products.
+    """
+    found = []
+    for side in sides:
+        a, b, c = operands(xp, (side,) * 3, dtype)
+        found.append(host_time(fresh(), a, b, c, xp))
+        for made in (tensor_of, array_of):
+            with suppress(ImportError, RuntimeError):
+                left, right, out = (made(x.view(xp.uint16), dtype) for x in (a, b, c))
+                found.append(host_time(fresh(), left, right, out if made is tensor_of else None, xp))
+    return found
+
+
+def host_time(dispatcher: Dispatcher, a: Any, b: Any, c: Any | None, xp: Any) -> Row:
+    """Microseconds of the host that one call takes by the dispatch, and what it chose takes alone.
+
+    Args:
+        dispatcher: that decides.
+        a: [M, K].
+        b: [K, N].
+        c: the result; None where the library makes a new one.
+        xp: cupy.
+    """
+    library = library_of(type(a))
+    told = dispatcher.matmul(a, b, c, explain=True)[1]
+    rivals = dict(dispatcher.rivals(a, b, _RIVALS)) if c is not None else {}
+    opened = rivals.get(told.choice)
+    direct = (lambda: library.matmul(a, b, c)) if opened is None else lambda: opened.run(a, b, c, None)
+    arms = (lambda: dispatcher.matmul(a, b, c), direct)
+    samples: tuple[list[float], list[float]] = ([], [])
+    for _ in range(_TURNS):
+        for arm, call in enumerate(arms):
+            samples[arm].append(_host_each(call, xp))
+    ours, theirs = (float(np.median(each)) * 1e6 for each in samples)
+    what = "the library's product" if opened is None else "the kernel"
+    return {
+        **{"library": library.name, "choice": told.choice, "M": a.shape[0], "N": b.shape[1], "K": a.shape[1]},
+        **{"call_us": ours, "direct_us": theirs, "direct": what, "overhead_us": ours - theirs},
+    }
+
+
+def _host_each(call: Callable[[], Any], xp: Any) -> float:
+    wait(xp)
+    times = [perf_counter()]
+    for _ in range(_CALLS):
+        call()
+        times.append(perf_counter())
+    wait(xp)
+    return float(np.median([after - before for before, after in pairwise(times)]))
