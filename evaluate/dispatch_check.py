@@ -72,7 +72,7 @@ def check(
         on_row: called with each row when it is measured.
     """
     document = head(gpu, commit, f"CUDA events, {pairs} rounds in random order, {TRIAL.describe()}")
-    document |= {"kind": KIND, "dtype": dtype, "baseline": "cupy.matmul", "streams": [], "host": []}
+    document |= {"kind": KIND, "dtype": dtype, "baseline": "cupy.matmul", "streams": [], "host": [], "entries": []}
     before, began = snapshot(gpu), perf_counter()
     dispatcher = fresh()
     for number, shape in enumerate(shapes):

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from codegen.plan import Plan
 from evaluate.array_jax import array_of
 from evaluate.array_torch import tensor_of
 from evaluate.arrays import library_of
 from evaluate.cases import Row
+from evaluate.device import DeviceInfo
 from evaluate.dispatch import Dispatcher
 from evaluate.dispatch_check import operands, wait
+from evaluate.gpu import build_library, open_arms
+from evaluate.variants import FUSED_PATH, Variant
 
 SIDES = (256, 8192)  # of square products: one too small for any scheme, which leaves the look-up, and a large one
 _CALLS = 200  # whose host time is taken together
 _TURNS = 11
+_ENTRY = 1024  # side of the products whose C entry is timed
+_LAUNCHED = {"classical-1x1x1": 1, "winograd": 2}  # kernels that an entry launches
 _RIVALS = 4
 
 
@@ -58,17 +65,42 @@ def host_time(dispatcher: Dispatcher, a: Any, b: Any, c: Any | None, xp: Any) ->
     rivals = dict(dispatcher.rivals(a, b, _RIVALS)) if c is not None else {}
     opened = rivals.get(told.choice)
     direct = (lambda: library.matmul(a, b, c)) if opened is None else lambda: opened.run(a, b, c, None)
-    arms = (lambda: dispatcher.matmul(a, b, c), direct)
-    samples: tuple[list[float], list[float]] = ([], [])
-    for _ in range(_TURNS):
-        for arm, call in enumerate(arms):
-            samples[arm].append(_host_each(call, xp))
-    ours, theirs = (float(np.median(each)) * 1e6 for each in samples)
+    ours, theirs = _interleaved(lambda: dispatcher.matmul(a, b, c), direct, xp)
     what = "the library's product" if opened is None else "the kernel"
     return {
         **{"library": library.name, "choice": told.choice, "M": a.shape[0], "N": b.shape[1], "K": a.shape[1]},
         **{"call_us": ours, "direct_us": theirs, "direct": what, "overhead_us": ours - theirs},
     }
+
+
+def entry_times(plan_of: Callable[[str, int, str], Plan], dtype: str, gpu: DeviceInfo, xp: Any) -> list[Row]:
+    """Microseconds of the host in the C entry of a fused kernel and in cublasGemmEx, both called by ctypes.
+
+    Args:
+        plan_of: finds the plan of a scheme.
+        dtype: fp16 or bf16.
+        gpu: where.
+        xp: cupy.
+    """
+    found = []
+    for reference, kernels in _LAUNCHED.items():
+        plan, variant = plan_of(reference, 1, ""), Variant(dtype, FUSED_PATH, "variable", dtype, "fp32")
+        built = build_library(plan, variant, gpu)
+        with open_arms(variant, built, (_ENTRY,) * 3, "normal", 0, gpu) as arms:
+            ours, theirs = _interleaved(partial(arms.ours, 0), partial(arms.baselines[0][1], 0), xp)
+        facts = {"reference": reference, "side": _ENTRY, "kernels": kernels, "entry_us": ours, "cublas_us": theirs}
+        found.append({**facts, "more_for_each_kernel_us": (ours - theirs) / kernels})
+    return found
+
+
+def _interleaved(first: Callable[[], Any], second: Callable[[], Any], xp: Any) -> tuple[float, float]:
+    """Medians in microseconds."""
+    samples: tuple[list[float], list[float]] = ([], [])
+    for _ in range(_TURNS):
+        for arm, call in enumerate((first, second)):
+            samples[arm].append(_host_each(call, xp))
+    ours, theirs = (float(np.median(each)) * 1e6 for each in samples)
+    return ours, theirs
 
 
 def _host_each(call: Callable[[], Any], xp: Any) -> float:

@@ -42,7 +42,7 @@ def dispatch_check(
     from evaluate.device import DeviceMissingError, array_module, require_gpu, why_no_gpu
     from evaluate.dispatch import Dispatcher
     from evaluate.dispatch_check import check, held_out, stream
-    from evaluate.host_time import host_times
+    from evaluate.host_time import entry_times, host_times
     from evaluate.report import save
     from evaluate.verdicts import Verdicts
     from subcubic.library import plan_of, rows_of
@@ -64,6 +64,7 @@ def dispatch_check(
             on_row=lambda row: note("  ".join(_cells(row))),
         )
         document["host"] = host_times(fresh, dtype.value, xp)
+        document["entries"] = entry_times(plan_of, dtype.value, gpu, xp)
         if calls:
             document["streams"].append(stream(fresh(), (n, k), dtype.value, xp, calls))
     if out is not None:
@@ -95,6 +96,11 @@ def _text(document: dict[str, Any]) -> str:
         lines.append(
             f"{row['library']} at {row['M']}: {row['choice']}; a call takes the host {row['call_us']:.1f} us, "
             f"{row['direct']} alone {row['direct_us']:.1f} us"
+        )
+    for row in document["entries"]:
+        lines.append(
+            f"C entry of {row['reference']} at {row['side']}: {row['entry_us']:.1f} us of the host for "
+            f"{row['kernels']} kernel(s), cublasGemmEx {row['cublas_us']:.1f} us"
         )
     return "\n".join(lines)
 

@@ -1,11 +1,16 @@
 """Choices judged by times that are given, with a dispatcher on stands of CuPy."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from catalog.known import winograd
+from codegen.plan import plan
 from evaluate import dispatch_check, host_time
 from evaluate.dispatch_check import check, held_out, stream
-from evaluate.host_time import host_times
+from evaluate.host_time import entry_times, host_times
 from evaluate.shapes import shapes_of
 from tests.evaluate.dispatch_stands import H200, SHAPE, Device, draw
 
@@ -98,3 +103,18 @@ def test_host_time_is_that_of_what_ran(device, monkeypatch):
     device.ratio = 0.9
     row, *_ = host_times(lambda: device.dispatcher, "bf16", device.module, (16,))
     assert (row["choice"], row["direct"]) == (VENDOR, "the library's product")
+
+
+def test_entries_are_set_beside_those_of_cublas(device, monkeypatch):
+    called, waited = [], []
+    arms = SimpleNamespace(
+        ours=lambda n: called.append("ours"), baselines=[("cublas", lambda n: called.append("cublas"))]
+    )
+    monkeypatch.setattr(host_time, "_CALLS", 3)
+    monkeypatch.setattr(host_time, "build_library", lambda plan, variant, gpu: plan.name)
+    monkeypatch.setattr(host_time, "open_arms", lambda *_: nullcontext(arms))
+    monkeypatch.setattr(host_time, "_host_each", lambda call, xp: call() or waited.append(xp) or len(called) % 2 * 1e-6)
+    rows = entry_times(lambda reference, levels, orbit: plan(winograd()), "bf16", H200, device.module)
+    assert [row["kernels"] for row in rows] == [1, 2] and called.count("ours") == called.count("cublas") > 0
+    assert all(row["entry_us"] == 1.0 and row["cublas_us"] == 0.0 for row in rows)
+    assert [row["more_for_each_kernel_us"] for row in rows] == [1.0, 0.5]

@@ -5,7 +5,7 @@ import pytest
 from evaluate.device import array_module, require_gpu
 from evaluate.dispatch import Dispatcher
 from evaluate.dispatch_check import check, stream
-from evaluate.host_time import host_times
+from evaluate.host_time import entry_times, host_times
 from evaluate.verdicts import Verdicts
 from subcubic.library import plan_of, rows_of
 
@@ -34,3 +34,9 @@ def test_a_call_costs_the_host_microseconds(fresh):
     rows = host_times(fresh, "bf16", array_module(), (256,))
     limits = {"cupy": 5, "torch": 15, "jax": 30}
     assert rows and all(-1 < row["overhead_us"] < limits[row["library"]] for row in rows)
+
+
+def test_the_c_entry_costs_the_host_what_cublas_does():
+    rows = entry_times(plan_of, "bf16", require_gpu(), array_module())
+    assert [row["reference"] for row in rows] == ["classical-1x1x1", "winograd"]
+    assert all(row["more_for_each_kernel_us"] < 0.5 for row in rows), rows
