@@ -63,7 +63,9 @@ class Cupy(Numpy):
             space = self.xp.empty(size, dtype=self.xp.uint8)
         except self.xp.cuda.memory.OutOfMemoryError as error:
             raise MemoryError(str(error)) from None
-        space.data.memset_async(0, ZEROED_BYTES)  # an assignment would launch a kernel, which takes the host longer
+        space.data.memset_async(
+            0, min(size, ZEROED_BYTES)
+        )  # an assignment would launch a kernel, which takes the host longer
         if self.capturing(like):  # CuPy's pool would hand it on, and the graph may be replayed beside other launches
             self._captured.append(space)
         return space

@@ -66,7 +66,7 @@ class Jax(Cupy):
         return x
 
     def sample(self, x: Any, rows: np.ndarray) -> np.ndarray:
-        return super().sample(x, rows) if isinstance(x, self.xp.ndarray) else np.asarray(x)[rows].astype(np.float64)
+        return super().sample(x, rows) if isinstance(x, self.xp.ndarray) else np.asarray(x[rows]).astype(np.float64)
 
     def measure(self, like: Any) -> Measure:
         """By the host's clock: JAX does not show its stream."""

@@ -21,6 +21,8 @@ from evaluate.strides import letter_of, stored
 from evaluate.trials import Trials
 from evaluate.wishes import AUTO, Options
 
+_MOST_LISTS = 4096
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -87,7 +89,11 @@ class Decider:
             why = "a graph is captured: call it once before with the same shapes"
             return Decision(None, replace(plain, why=why), lasting=False)
         if options.plane_dtype == AUTO:
-            options = replace(options, plane_dtype=plane_dtype_of(library, matrices(a, b)))
+            with library.current(a):
+                options = replace(options, plane_dtype=plane_dtype_of(library, matrices(a, b)))
+            ours = packed.candidate.plane_dtype if packed and packed.candidate else made.dtype
+            if ours not in (made.dtype, options.plane_dtype):
+                return Decision(None, replace(plain, why=f"planes of {ours}, for which b was packed, may overflow"))
         with self._lock:  # a product that is decided by now does not wait for another one's trial
             return self._searched(library, made, plain, a, b, packed, options)
 
@@ -107,9 +113,11 @@ class Decider:
             return Decision(None, replace(plain, why=f"kernels cannot reach the device: {error}"))
         plain = replace(plain, device=machine.name)
         only = packed.candidate if packed else None
-        scales = "scale" in dict(only.options) if only else self._scales(library, a, b, options)
-        if only and options.scale is True and not scales:
-            return Decision(None, replace(plain, why="b was packed without scale"))
+        scales = self._scales(library, a, b, options)
+        if only:
+            if scales and "scale" not in dict(only.options):
+                return Decision(None, replace(plain, why="b was packed without scale"))
+            scales = "scale" in dict(only.options)
         only = only and unscaled(only)  # rows are those without
         kept, why = self._shortlist(machine, made, options, "b_constant" if only else "variable", only)
         if scales and kept:
@@ -125,14 +133,14 @@ class Decider:
             most_bytes=options.max_workspace,
         )
         if found.opened is None or found.candidate is None or found.verdict is None:
-            plain = replace(plain, why=found.why, predicted_ratio=kept[0].predicted)
+            plain = replace(plain, why=found.why, predicted_ratio=self._predictor(machine, made)(kept[0]))
             return Decision(None, plain, tried=found.tried)
         verdict, pairs = found.verdict, zip("ab", made.layout, found.opened.layout, strict=True)
         explanation = replace(
             plain,
             choice=found.candidate.label,
             why=found.why,
-            predicted_ratio=found.candidate.predicted,
+            predicted_ratio=self._predictor(machine, made)(found.candidate),
             measured_ratio=verdict.ratio,
             ratio_low=verdict.ratio_low,
             ratio_high=verdict.ratio_high,
@@ -152,7 +160,8 @@ class Decider:
         if len(b.shape) != 2 or rows < 1:
             raise ValueError(f"a matrix [K, N] and rows of at least 1 are needed, not {list(b.shape)} and {rows}")
         if options.plane_dtype == AUTO:
-            options = replace(options, plane_dtype=plane_dtype_of(library, [b]))
+            with library.current(b):
+                options = replace(options, plane_dtype=plane_dtype_of(library, [b]))
         dtype, layout = dtype_of(library, b, options.plane_dtype), "n" + letter_of(library, b)
         k, n = b.shape
         made = Problem((rows, n, k), dtype, layout, False, (rows, n))
@@ -218,7 +227,10 @@ class Decider:
         return factor
 
     def _scales(self, library: Numpy, a: Any, b: Any, options: Options) -> bool:
-        return uneven(library, *matrices(a, b)) if options.scale == AUTO else bool(options.scale)
+        if options.scale != AUTO:
+            return bool(options.scale)
+        with library.current(a):
+            return uneven(library, *matrices(a, b))
 
     def _machine(self, library: Numpy, like: Any) -> Machine:
         key = (library.name, library.device(like))
@@ -231,8 +243,11 @@ class Decider:
     ) -> tuple[list[Candidate], str]:
         # Of a bucket there is one list, or shapes that keep changing would be looked at anew, and tried, at every call.
         made = replace(made, shape=bucket(made.shape))
-        key = (machine.name, machine.kernels, made.shape, made.dtype, options, operands, only)
+        limits = (options.plane_dtype, options.max_error_factor)
+        key = (machine.name, machine.kernels, made.shape, made.dtype, *limits, operands, only)
         if key not in self._lists:
+            if len(self._lists) >= _MOST_LISTS:
+                self._lists.clear()
             question = _question(machine, made, options, operands, only)
             found = shortlist(question, machine.rows, self._predictor(machine, made), self._factors(made), only)
             self._lists[key] = found

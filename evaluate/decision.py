@@ -126,7 +126,7 @@ def shortlist(
         only: the one that is considered, since B was packed for it; by default all.
 
     Returns:
-        At most ``MOST_CANDIDATES``, and why no others, in one clause.
+        At most ``MOST_CANDIDATES`` and the plain kernel, and why no others, in one clause.
     """
     if small(question.shape):
         return [], f"a product below {SMALLEST_SIDE} in a size or 1024^3 in all is too small"
@@ -145,6 +145,7 @@ def shortlist(
             kept.append(replace(one, error_factor=factor))
         else:
             refused = refused or f"{one.label} has {factor:.1f} times the vendor's error"
+    kept += [one for one in known if _plain(one) and one.expected and one not in kept and len(kept) >= MOST_CANDIDATES]
     if kept or refused:
         return kept, refused
     if not question.paths:

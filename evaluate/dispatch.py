@@ -75,7 +75,8 @@ class Dispatcher:
             explain: whether to return an ``Explanation`` too.
             max_workspace: bytes that a scheme may need besides; None for what the device has.
             plane_dtype: "fp16" has planes of bf16 matrices rounded eight times finer; what exceeds 65504 in a plane
-                becomes infinite. "auto" takes it where a sample of the operands says that none does.
+                becomes infinite. "auto" takes it where a sample of the operands says that none does. That is drawn once
+                for a shape, of a stack from its first matrices; with ``guard`` others are right too.
             max_error_factor: the largest error that a scheme may have, over the vendor's.
             tune: whether what was never measured here may be compiled and measured now; else it is left to the vendor.
             guard: whether infinities and NaNs must come out where they do in the vendor's product: a kernel that finds
@@ -142,7 +143,7 @@ class Dispatcher:
             max_workspace: bytes that the planes may take; None for what the device has.
             plane_dtype: as of ``matmul``.
             max_error_factor: as of ``matmul``.
-            scale: as of ``matmul``, which then needs it too.
+            scale: as of ``matmul``, to which planes that were made with it always go scaled.
 
         Returns:
             What ``matmul`` takes as ``b``. Where no scheme should pay it holds the matrix and no planes.

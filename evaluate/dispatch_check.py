@@ -28,7 +28,7 @@ from evaluate.windows import TRIAL, gpu_measure
 KIND = "dispatch-check"  # of its documents
 BEST, VENDOR = 0.98, 0.99  # the least ratios of a good choice to the best one and to the vendor's GEMM
 _RIVALS = 4
-_EACH = MOST_TRIALS // MOST_CANDIDATES  # shapes that one dispatcher can try
+_EACH = MOST_TRIALS // (MOST_CANDIDATES + 1)  # shapes that one dispatcher can try
 _CHUNK = 50  # calls of a stream that are timed together
 _MOST_M = 20480
 
@@ -76,7 +76,7 @@ def check(
     before, began = snapshot(gpu), perf_counter()
     dispatcher = fresh()
     for number, shape in enumerate(shapes):
-        if (number + 1) % _EACH == 0:
+        if number and number % _EACH == 0:
             dispatcher = fresh()
         if limit is not None and perf_counter() - began > limit:
             document["skipped"] += [{"shape": list(one), "reason": "no time was left"} for one in shapes[number:]]
@@ -94,7 +94,9 @@ def _row(dispatcher: Dispatcher, shape: Shape, dtype: str, gpu: DeviceInfo, xp: 
     deciding = perf_counter() - began
     arms: dict[str, Launch] = {vendor: lambda _: xp.matmul(a, b, out=c)}
     arms |= {label: _run(opened, a, b, c) for label, opened in dispatcher.rivals(a, b, _RIVALS)}
-    chosen = told.choice if told.choice in arms else vendor
+    chosen = told.choice
+    if chosen not in arms:  # the list of its bucket had it
+        arms[chosen] = lambda _: dispatcher.matmul(a, b, c)
     seconds = _interleaved(gpu_measure(xp, TRIAL, gpu.l2_bytes), arms, rounds)
     best = min(arms, key=lambda name: float(np.median(seconds[name])))
     to_best, to_vendor = (summarise(seconds[chosen], seconds[other]) for other in (best, vendor))
@@ -108,8 +110,9 @@ def _row(dispatcher: Dispatcher, shape: Shape, dtype: str, gpu: DeviceInfo, xp: 
         "medians": {name: float(np.median(values)) for name, values in seconds.items()},
         **_ends("to_best", to_best),
         **_ends("to_vendor", to_vendor),
-        # The interval decides: a choice is wrong when it is beyond doubt that it is slower.
+        # Beside the best the interval decides, which it has to exclude; beside the vendor the median.
         "near_best": bool(to_best.ratio_high >= BEST),
+        "near_best_by_median": bool(to_best.ratio >= BEST),
         "near_vendor": bool(to_vendor.ratio >= VENDOR),
     }
 
@@ -182,12 +185,21 @@ def stream(dispatcher: Dispatcher, layer: tuple[int, int], dtype: str, xp: Any, 
     for part in parts:
         for arm in rng.permutation(2):
             seconds[arm].append(timed((dispatcher.matmul, xp.matmul)[arm], part))
-    found, totals = summarise(*seconds), [sum(each) for each in seconds]
+    low, high = _interval_of_sums(np.array(seconds))
+    totals = [sum(each) for each in seconds]
     return {
         **{"N": n, "K": k, "dtype": dtype, "calls": calls, "buckets": len(tops), "tuning_seconds": tuning},
         **{"seconds": totals[0], "baseline_seconds": totals[1], "ratio": totals[1] / totals[0]},
-        **{"ratio_low": found.ratio_low, "ratio_high": found.ratio_high},
+        **{"ratio_low": low, "ratio_high": high},
     }
+
+
+def _interval_of_sums(seconds: np.ndarray) -> tuple[float, float]:
+    """95 % of the ratio of all seconds of the second arm to those of the first, by resampling parts [2, parts]."""
+    picks = np.random.default_rng(0).integers(seconds.shape[1], size=(2000, seconds.shape[1]))
+    ours, theirs = seconds[:, picks].sum(axis=2)
+    low, high = np.quantile(theirs / ours, [0.025, 0.975])
+    return float(low), float(high)
 
 
 def wait(xp: Any) -> None:

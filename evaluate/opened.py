@@ -22,6 +22,7 @@ from evaluate.kernel import Built, Kernel, open_kernel
 from evaluate.strides import span_of, step_of, stored, target_of
 from evaluate.variants import FUSED_PATH, Variant, product_dtype_of
 
+_UNKNOWN = object()
 _MOST_KNOWN = 4096  # shapes and strides of which a kernel remembers how it is launched
 
 
@@ -153,7 +154,7 @@ class _InPlace:
 
 
 def _fused(library: Numpy, kernel: FusedKernel, layout: str) -> Opened:
-    known: dict[tuple[Any, ...], _InPlace | None] = {}
+    known: dict[tuple[Any, ...], Any] = {}  # None where operands must be moved
 
     def in_place(a: Any, b: Any, c: Any) -> _InPlace | None:
         lda, ldb, ldc = (step_of(library, x, letter) for x, letter in zip((a, b, c), (*layout, "n"), strict=True))
@@ -169,11 +170,11 @@ def _fused(library: Numpy, kernel: FusedKernel, layout: str) -> Opened:
     def run(a: Any, b: Any, c: Any, planes: Any) -> None:
         # The host's time matters where products are short, and all this is the same for the same strides.
         key = library.signature(a), library.signature(b), library.signature(c)
-        if key not in known:
+        found = known.get(key, _UNKNOWN)
+        if found is _UNKNOWN:
             if len(known) >= _MOST_KNOWN:
                 known.clear()
-            known[key] = in_place(a, b, c)
-        found = known[key]
+            found = known[key] = in_place(a, b, c)
         at = library.address(a), library.address(b), library.address(c)
         if found is None or not found.apart(*at):
             return moved(a, b, c, planes)

@@ -53,7 +53,7 @@ GPU_REGIMES = {
     "burst": Regime("burst", idle=0.12, settle=0.0, window=0.003, cache="rotated"),
     "steady": Regime("steady", idle=0.0, settle=0.1, window=0.2, cache="rotated"),
 }
-# A caller waits meanwhile. A twentieth of the time under load leaves clocks and power as a long pause does.
+# A caller waits meanwhile, so the pause is short; the card is idle for thirteen parts of fourteen.
 TRIAL = Regime("trial", idle=0.04, settle=0.0, window=0.003, cache="rotated")
 HOST_REGIMES = {
     "burst": Regime("burst", idle=0.005, settle=0.0, window=0.01, cache="warm"),

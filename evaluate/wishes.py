@@ -23,7 +23,7 @@ class Options:
     scale: bool | str = False
 
     def __post_init__(self) -> None:
-        if self.scale not in (True, False, AUTO):
+        if not isinstance(self.scale, bool) and self.scale != AUTO:
             raise ValueError(f"scale must be True, False or {AUTO!r}, not {self.scale!r}")
         most, factor = self.max_workspace, self.max_error_factor
         if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):

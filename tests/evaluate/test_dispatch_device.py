@@ -372,8 +372,13 @@ def test_uneven_rows_are_scaled_where_a_sample_shows_them(device):
     packed = device.dispatcher.pack(b, rows=M, scale=True)
     assert "scale=1" in packed.scheme
     assert "scale=1" in device.dispatcher.matmul(a, packed, scale=True, explain=True)[1].choice
-    with pytest.raises(ValueError, match="scale must be True, False or 'auto', not 'yes'"):
-        device.dispatcher.matmul(a, b, scale="yes")
+    for value in ("yes", 1):
+        with pytest.raises(ValueError, match=f"scale must be True, False or 'auto', not {value!r}"):
+            device.dispatcher.matmul(a, b, scale=value)
+    # A packed operand saw columns of B alone; the rows of A are looked at with each product.
+    plain = device.dispatcher.pack(b, rows=M, scale="auto")
+    assert "scale" not in plain.scheme
+    assert "packed without scale" in device.dispatcher.matmul(left, plain, scale="auto", explain=True)[1].why
 
 
 @pytest.mark.parametrize(("factor", "planes"), [(1.0, "fp16"), (2.0**12, "bf16"), (2.0**-20, "bf16")])
@@ -383,4 +388,9 @@ def test_planes_of_fp16_are_taken_where_the_range_allows(device, factor, planes)
     left = device.array((values(a) * factor).astype(BF16))
     found, told = device.dispatcher.matmul(left, b, plane_dtype="auto", explain=True)
     assert f"{planes} planes" in told.choice and (values(found) == exact * factor).all()
-    assert f"{planes} planes" in device.dispatcher.pack(left.T, rows=M, plane_dtype="auto").scheme or factor > 1
+    packed = device.dispatcher.pack(b, rows=M, plane_dtype="auto")  # sees b alone
+    told = device.dispatcher.matmul(left, packed, plane_dtype="auto", explain=True)[1]
+    if planes == "fp16":
+        assert "fp16 planes, b_constant" in told.choice
+    else:
+        assert told.choice == f"{device.name}.matmul" and "may overflow" in told.why

@@ -57,7 +57,7 @@ def factors_of(text, side, blocks, copied, r):
     scope = {"Accumulator": np.float32, "x": x, "get": lambda i, j: blocks[i][j], "put": put}
     for name in ("load", "combine", *(("load_extras", "combine_extras") if copied else ())):
         for line in functions[name].splitlines():
-            exec(line.strip().rstrip(";"), scope)
+            exec(re.sub(r"sum<(.*)>\(x\)", in_python, line.strip().rstrip(";")), scope)
     table = text.split(f"constexpr short kFactors{side}[kRank] = {{", 1)[1].split("}", 1)[0]
     entries = [int(entry) for entry in table.split(",")]
     if copied:
@@ -75,6 +75,16 @@ def outputs_of(text, products, m, n):
         exec(line.strip().removeprefix("const auto ").rstrip(";"), scope)
     assert next(left, None) is None, "every product is read"
     return np.block([[scope["y"][i * n + j] for j in range(n)] for i in range(m)])
+
+
+def in_python(found):
+    """``sum<Plus<0>, Minus<2>, Times<3, 1>>(x)`` as Python, added in the same order."""
+    text = ""
+    for kind, factor, block in re.findall(r"(Plus|Minus|Times)<(?:(-?\d+), )?(\d+)>", found[1]):
+        c = int(factor or (1 if kind == "Plus" else -1))
+        term = f"x[{block}]" if abs(c) == 1 else f"Accumulator({abs(c)}) * x[{block}]"
+        text += f" {'-' if c < 0 else '+'} {term}" if text else ("-" if c < 0 else "") + term
+    return text
 
 
 @pytest.mark.parametrize("copied", [False, True])
