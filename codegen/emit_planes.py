@@ -18,7 +18,7 @@ _COMFORTABLE, _SCALED, _LIMIT = 100, 50, 200
 
 
 # Indices of blocks are in the types, and elements are added one by one: operators on whole packs, inlined for every
-# term, took two thirds of the time to compile 49 products.
+# term, took a third of the time to compile 49 products.
 _TERMS = """\
 template <int FACTOR, int BLOCK>
 struct Times {

@@ -145,7 +145,8 @@ def shortlist(
             kept.append(replace(one, error_factor=factor))
         else:
             refused = refused or f"{one.label} has {factor:.1f} times the vendor's error"
-    kept += [one for one in known if _plain(one) and one.expected and one not in kept and len(kept) >= MOST_CANDIDATES]
+    if not any(map(_plain, kept)):  # others filled the list
+        kept += [replace(one, error_factor=1.0) for one in known if _plain(one) and one.expected][:1]
     if kept or refused:
         return kept, refused
     if not question.paths:

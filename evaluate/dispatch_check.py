@@ -27,7 +27,6 @@ from evaluate.windows import TRIAL, gpu_measure
 
 KIND = "dispatch-check"  # of its documents
 BEST, VENDOR = 0.98, 0.99  # the least ratios of a good choice to the best one and to the vendor's GEMM
-_RIVALS = 4
 _EACH = MOST_TRIALS // (MOST_CANDIDATES + 1)  # shapes that one dispatcher can try
 _CHUNK = 50  # calls of a stream that are timed together
 _MOST_M = 20480
@@ -93,7 +92,7 @@ def _row(dispatcher: Dispatcher, shape: Shape, dtype: str, gpu: DeviceInfo, xp: 
     told = dispatcher.matmul(a, b, c, explain=True)[1]
     deciding = perf_counter() - began
     arms: dict[str, Launch] = {vendor: lambda _: xp.matmul(a, b, out=c)}
-    arms |= {label: _run(opened, a, b, c) for label, opened in dispatcher.rivals(a, b, _RIVALS)}
+    arms |= {label: _run(opened, a, b, c) for label, opened in dispatcher.rivals(a, b, MOST_CANDIDATES)}
     chosen = told.choice
     if chosen not in arms:  # the list of its bucket had it
         arms[chosen] = lambda _: dispatcher.matmul(a, b, c)

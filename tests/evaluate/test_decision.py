@@ -77,6 +77,14 @@ def test_at_most_four_are_tried_the_most_promising_first():
     assert len(found) == MOST_CANDIDATES and [one.measured for one in found] == [1.08, 1.07, 1.06, 1.05]
 
 
+@pytest.mark.parametrize("plain", [0.9, 1.5])
+def test_the_plain_kernel_is_one_more_and_never_twice(plain):
+    rows = [row(1 + size / 100, reference=f"{size}x2x2") for size in range(2, 9)]
+    found, _ = listed(rows=[*rows, row(plain, reference="classical-1x1x1")])
+    names = [one.reference for one in found]
+    assert names.count("classical-1x1x1") == 1 and len(names) == MOST_CANDIDATES + (plain < 1)
+
+
 def test_planes_that_are_not_there_are_not_used():
     rows = [row(1.2, operands="b_constant"), row(1.3, operands="planes_given")]
     assert listed(rows=rows)[0] == []

@@ -233,7 +233,7 @@ struct Publisher {
 
   // ---- publishing
 
-  // Half of the time to compile this would be for what a table has none of.
+  // A fifth of the time to compile a kernel would be for what its table has none of.
   static constexpr bool kParksMore = kAdds > 0 || (kPartialSums && !DIRECT && kBoundary == 0), kPacksFirst = kWholes > 0;
 
   // `spare`: where the fourth box has come to, or where it leaves from.
