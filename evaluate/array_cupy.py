@@ -28,7 +28,11 @@ class Cupy(Numpy):
         self._captured: list[Any] = []
 
     def signature(self, x: Any) -> tuple[Any, ...]:
-        return x.dtype, x.shape, x.strides, x.data.device_id  # x.device would be made anew
+        # For the look-up of every call: x.device, x.flags and x.strides are made anew each time they are asked for.
+        return x.dtype, x.shape, x._c_contiguous or x.strides, x.data.device_id
+
+    def read_only(self, x: Any) -> bool:
+        return False
 
     def device(self, x: Any) -> int | None:
         return int(x.device.id)
@@ -58,14 +62,21 @@ class Cupy(Numpy):
     def address(self, x: Any) -> int:
         return int(x.data.ptr)
 
-    def scratch(self, size: int, like: Any) -> Any:
+    def memory(self, size: int, like: Any) -> Any:
         try:
-            space = self.xp.empty(size, dtype=self.xp.uint8)
+            return self.xp.empty(size, dtype=self.xp.uint8)
         except self.xp.cuda.memory.OutOfMemoryError as error:
             raise MemoryError(str(error)) from None
-        space.data.memset_async(
-            0, min(size, ZEROED_BYTES)
-        )  # an assignment would launch a kernel, which takes the host longer
-        if self.capturing(like):  # CuPy's pool would hand it on, and the graph may be replayed beside other launches
+
+    def scratch(self, size: int, like: Any) -> tuple[Any, int]:
+        # Without an array around it and by a memset, since both take the host less time.
+        cuda = self.xp.cuda
+        try:
+            space = cuda.alloc(size)
+        except cuda.memory.OutOfMemoryError as error:
+            raise MemoryError(str(error)) from None
+        stream = cuda.get_current_stream()
+        space.memset_async(0, min(size, ZEROED_BYTES), stream)
+        if stream.is_capturing():  # CuPy's pool would hand it on, and the graph may be replayed beside other launches
             self._captured.append(space)
-        return space
+        return space, space.ptr

@@ -35,7 +35,7 @@ class Numpy:
 
     def read_only(self, x: Any) -> bool:
         """Whether nothing may be written to an array."""
-        return not getattr(getattr(x, "flags", None), "writeable", True)
+        return not x.flags.writeable
 
     def dtype(self, x: Any) -> str:
         """As in ``evaluate.operands.DTYPES``, else the library's own name."""
@@ -108,8 +108,16 @@ class Numpy:
         """Of the first element."""
         return int(x.ctypes.data)
 
-    def scratch(self, size: int, like: Any) -> Any:
-        """Bytes on a device whose first ones are zero.
+    def memory(self, size: int, like: Any) -> Any:
+        """Bytes on the device of an array.
+
+        Raises:
+            MemoryError: the device has too little.
+        """
+        raise NotImplementedError
+
+    def scratch(self, size: int, like: Any) -> tuple[Any, int]:
+        """Bytes on a device whose first ones are zero: what keeps them, and their address.
 
         They are new for every launch and go back to the library's pool after it. A pool hands memory on in the order of
         its stream, so launches of several threads, streams and shapes neither share it nor keep it. What that costs,

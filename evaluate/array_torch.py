@@ -15,6 +15,7 @@ from evaluate.fused import ZEROED_BYTES
 from evaluate.timing import Measure
 from evaluate.windows import TRIAL, gpu_measure
 
+_HERE = contextlib.nullcontext()
 _L2_BYTES = 60 << 20  # where the library does not tell
 
 
@@ -31,6 +32,9 @@ class Torch(Numpy):
 
     def signature(self, x: Any) -> tuple[Any, ...]:
         return x.dtype, x.shape, x.stride(), x.device
+
+    def read_only(self, x: Any) -> bool:
+        return False
 
     def dtype(self, x: Any) -> str:
         own = str(x.dtype).removeprefix("torch.")
@@ -74,7 +78,8 @@ class Torch(Numpy):
         return DeviceInfo(facts.name, arch, driver_version(), cuda, l2_bytes, str(x.get_device()))
 
     def current(self, x: Any) -> contextlib.AbstractContextManager[Any]:
-        return self.xp.cuda.device(x.get_device())
+        place = x.get_device()
+        return _HERE if place == self.xp.cuda.current_device() else self.xp.cuda.device(place)
 
     def stream(self, x: Any) -> int:
         return int(self.xp.cuda.current_stream().cuda_stream)
@@ -82,13 +87,16 @@ class Torch(Numpy):
     def address(self, x: Any) -> int:
         return int(x.data_ptr())
 
-    def scratch(self, size: int, like: Any) -> Any:
+    def memory(self, size: int, like: Any) -> Any:
         try:
-            space = self.xp.empty(size, dtype=self.xp.uint8, device=like.device)
+            return self.xp.empty(size, dtype=self.xp.uint8, device=like.device)
         except self.xp.cuda.OutOfMemoryError as error:
             raise MemoryError(str(error)) from None
-        space[:ZEROED_BYTES] = 0
-        return space
+
+    def scratch(self, size: int, like: Any) -> tuple[Any, int]:
+        space = self.memory(size, like)
+        space.narrow(0, 0, min(size, ZEROED_BYTES)).zero_()
+        return space, int(space.data_ptr())
 
 
 def tensor_of(words: Any, dtype: str) -> Any:

@@ -19,6 +19,7 @@ from evaluate.problem import Problem, dtype_of, matrices, problem
 from evaluate.ranges import plane_dtype_of, uneven
 from evaluate.strides import letter_of, stored
 from evaluate.trials import Trials
+from evaluate.whole import Whole, whole
 from evaluate.wishes import AUTO, Options
 
 _MOST_LISTS = 4096
@@ -29,13 +30,13 @@ class Decision:
     """How a product is done.
 
     Attributes:
-        opened: the kernel; None for the library's own product, the vendor's GEMM.
+        product: does it by a scheme; None for the library's own product, the vendor's GEMM.
         explanation: what a caller is told.
         lasting: whether it holds for later calls.
         tried: whether something was measured for it, so that earlier decisions may be out of date.
     """
 
-    opened: Opened | None
+    product: Whole | None
     explanation: Explanation
     lasting: bool = True
     tried: bool = False
@@ -133,14 +134,14 @@ class Decider:
             most_bytes=options.max_workspace,
         )
         if found.opened is None or found.candidate is None or found.verdict is None:
-            plain = replace(plain, why=found.why, predicted_ratio=self._predictor(machine, made)(kept[0]))
+            plain = replace(plain, why=found.why, predicted_ratio=kept[0].predicted)
             return Decision(None, plain, tried=found.tried)
         verdict, pairs = found.verdict, zip("ab", made.layout, found.opened.layout, strict=True)
         explanation = replace(
             plain,
             choice=found.candidate.label,
             why=found.why,
-            predicted_ratio=self._predictor(machine, made)(found.candidate),
+            predicted_ratio=found.candidate.predicted,
             measured_ratio=verdict.ratio,
             ratio_low=verdict.ratio_low,
             ratio_high=verdict.ratio_high,
@@ -149,7 +150,7 @@ class Decider:
             copied=tuple(name for name, lies, wanted in pairs if lies != wanted),
             repaid_after=verdict.repaid_after,
         )
-        return Decision(found.opened, explanation, tried=found.tried)
+        return Decision(whole(library, found.opened), explanation, tried=found.tried)
 
     def pack(self, library: Numpy, b: Any, rows: int, options: Options) -> Packed:
         """The planes of a constant B [K, N] for products with ``rows`` rows; without planes where none should pay.

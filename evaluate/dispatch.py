@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from codegen.plan import Plan
-from evaluate.array_numpy import Numpy, each
+from evaluate.array_numpy import Numpy
 from evaluate.arrays import library_of
 from evaluate.decide import Decider, Decision, vendor
 from evaluate.decision import MAX_ERROR_FACTOR
@@ -20,7 +20,6 @@ from evaluate.explanation import Packed
 from evaluate.machine import RowsOf
 from evaluate.opened import Kernels, Opened
 from evaluate.problem import same_library
-from evaluate.strides import overlaps
 from evaluate.trials import Trials
 from evaluate.verdicts import Verdicts
 from evaluate.wishes import Options
@@ -29,8 +28,6 @@ from evaluate.wishes import Options
 PlanOf = Callable[[str, int, str], Plan]
 _MOST_DECISIONS = 4096
 _ROWS = 8192  # M for which an operand is packed if nothing is said
-
-
 _FREE = (None, None, MAX_ERROR_FACTOR, True, False, False)  # what callers restrict who do not say
 
 
@@ -105,20 +102,19 @@ class Dispatcher:
                 raise ValueError("out is read-only; give an array that may be written, or none")
         if library.differentiable:
             _check(library, a, right)
-        written = None if out is None else library.signature(out)
         restricted = (max_workspace, plane_dtype, max_error_factor, tune, guard, scale)
         if restricted != _FREE:
             Options(*restricted)  # refuses what is none, before it is looked up
-        key = (type(a), library.signature(a), library.signature(right), packed, written, restricted)
+        key = _key(library, a, right, packed, out, restricted)
         decision = self._decisions.get(key)
         if decision is None:
             holder = b if packed else None
             decision = self._decide(key, library, a, right, holder, out, Options(*restricted))
-        if decision.opened is None:
+        if decision.product is None:
             found = library.matmul(a, right, out)
         else:
             try:
-                found = run_whole(library, decision.opened, a, right, out, planes)
+                found = decision.product(a, right, out, planes)
             except MemoryError:  # memory is short now, whatever it was before
                 found = library.matmul(a, right, out)
                 why = "memory is short for its workspace"
@@ -157,6 +153,10 @@ class Dispatcher:
             raise ValueError(f"rows must be a positive integer, not {rows!r}")
         return self._decider.pack(library, b, rows, Options(max_workspace, plane_dtype, max_error_factor, scale=scale))
 
+    def known(self, a: Any, b: Any, out: Any | None = None) -> Decision | None:
+        """What was decided for a product without options, found as ``matmul`` does; None if nothing was yet."""
+        return self._decisions.get(_key(library_of(type(a)), a, b, None, out, _FREE))
+
     def rivals(self, a: Any, b: Any, most: int) -> list[tuple[str, Opened]]:
         """The most promising schemes for a product and their open kernels, whether or not they should pay.
 
@@ -181,6 +181,13 @@ class Dispatcher:
         return decision
 
 
+def _key(library: Numpy, a: Any, b: Any, packed: Any, out: Any | None, restricted: tuple[Any, ...]) -> tuple[Any, ...]:
+    """All that a decision depends on."""
+    signature = library.signature
+    written = None if out is None else signature(out)
+    return (type(a), signature(a), signature(b), packed, written, restricted)
+
+
 def _check(library: Numpy, *arrays: Any) -> None:
     """Refuse what wants a gradient.
 
@@ -191,41 +198,3 @@ def _check(library: Numpy, *arrays: Any) -> None:
         reason = library.why_not(x)
         if reason:
             raise ValueError(reason)
-
-
-def run_whole(library: Numpy, opened: Opened, a: Any, b: Any, out: Any | None = None, planes: Any = None) -> Any:
-    """A whole problem by a kernel.
-
-    Args:
-        library: of the arrays.
-        opened: the kernel, for their type and device.
-        a: [.., M, K].
-        b: [.., K, N].
-        out: [.., M, N] to put the result into; a new array by default.
-        planes: of B, where they were made before.
-
-    Returns:
-        [.., M, N].
-    """
-    with library.current(a):
-        library.ready(a, b)
-        if b.ndim > 2:
-            apart = out if out is None or not overlaps(library, out, a, b) else None
-            stack = each(library, lambda x, y, c: opened.run(x, y, c, None), a, b, apart)
-            if out is None or apart is not None:
-                return stack
-            out[...] = stack
-            return out
-        flat = a if a.ndim == 2 else a.reshape(-1, a.shape[-1])
-        if out is not None and out.ndim == 2:
-            opened.run(flat, b, out, planes)
-            return out
-        c = library.empty((flat.shape[0], b.shape[1]), a)
-        opened.run(flat, b, c, planes)
-        found = library.finish(c, a)
-        if a.ndim > 2:
-            found = found.reshape(*a.shape[:-1], b.shape[1])
-        if out is None:
-            return found
-        out[...] = found
-        return out

@@ -117,7 +117,8 @@ def _row(dispatcher: Dispatcher, shape: Shape, dtype: str, gpu: DeviceInfo, xp: 
 
 
 def _run(opened: Opened, a: Any, b: Any, c: Any) -> Launch:
-    return lambda _: opened.run(a, b, c, None)
+    run = opened.alike(a, b, c)
+    return lambda _: run(a, b, c, None)
 
 
 def operands(xp: Any, shape: Shape, dtype: str) -> tuple[Any, Any, Any]:

@@ -52,7 +52,9 @@ def host_times(fresh: Callable[[], Dispatcher], dtype: str, xp: Any, sides: Sequ
 
 
 def host_time(dispatcher: Dispatcher, a: Any, b: Any, c: Any | None, xp: Any) -> Row:
-    """Microseconds of the host that one call takes by the dispatch, and what it chose takes alone.
+    """Microseconds of the host that one call takes by the dispatch, its look-up, and what it chose takes alone.
+
+    Alone a kernel is launched for these very operands, and with memory for its workspace like any launch.
 
     Args:
         dispatcher: that decides.
@@ -65,13 +67,17 @@ def host_time(dispatcher: Dispatcher, a: Any, b: Any, c: Any | None, xp: Any) ->
     told = dispatcher.matmul(a, b, c, explain=True)[1]
     rivals = dict(dispatcher.rivals(a, b, MOST_CANDIDATES)) if c is not None else {}
     opened = rivals.get(told.choice)
-    direct = (lambda: library.matmul(a, b, c)) if opened is None else lambda: opened.run(a, b, c, None)
+    run = opened.alike(a, b, c) if opened else None
+    direct = (lambda: library.matmul(a, b, c)) if run is None else lambda: run(a, b, c, None)
     known = opened is not None or told.choice == vendor(library)
     ours, theirs = _interleaved(lambda: dispatcher.matmul(a, b, c), direct, xp)
+    found = float(np.median([_host_each(lambda: dispatcher.known(a, b, c), xp) for _ in range(_TURNS)])) * 1e6
     what = "the library's product" if opened is None else "the kernel"
     return {
-        **{"library": library.name, "choice": told.choice, "M": a.shape[0], "N": b.shape[1], "K": a.shape[1]},
-        **{"call_us": ours, "direct": what if known else None},  # what JAX is given by a kernel cannot be had alone
+        **{"library": library.name, "choice": told.choice, "why": told.why},
+        **{"M": a.shape[0], "N": b.shape[1], "K": a.shape[1]},
+        **{"look_up_us": found, "call_us": ours},
+        "direct": what if known else None,  # what JAX is given by a kernel cannot be had alone
         **{"direct_us": theirs if known else None, "overhead_us": ours - theirs if known else None},
     }
 

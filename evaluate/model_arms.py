@@ -23,11 +23,11 @@ from evaluate.arrays import library_of
 from evaluate.cublas import open_cublas
 from evaluate.decision import Candidate
 from evaluate.device import DeviceInfo, array_module
-from evaluate.dispatch import run_whole
 from evaluate.emulate import emulate_baseline
 from evaluate.emulate_fused import emulate_fused
 from evaluate.opened import Kernels, Opened
 from evaluate.variants import FUSED_PATH, LIBRARY_PATH, why_not_fused
+from evaluate.whole import whole
 
 EMULATED_PATH = "emulated"
 # x [M, K] and w [K, N] to [M, N], all of one dtype.
@@ -123,7 +123,7 @@ def vendor_arm(dtype: str, gpu: DeviceInfo | None) -> Iterator[tuple[Arm, str]]:
             (m, k), n = a.shape, b.shape[1]
             cublas.gemm(m, n, k, library.address(a), library.address(b), library.address(c))
 
-        opened = Opened("nn", run, lambda m, n, k: 0, lambda b: None)
+        opened = Opened("nn", lambda *_: run, lambda m, n, k: 0, lambda b: None)
         yield Arm(_on_device(library, opened)), cublas.describe()
 
 
@@ -133,7 +133,7 @@ def jax_dtype(dtype: str) -> Any:
 
 
 def _on_device(library: Numpy, opened: Opened) -> Multiply:
-    return lambda x, w: run_whole(library, opened, x, w)
+    return lambda x, w: whole(library, opened)(x, w, None, None)
 
 
 def _on_host(multiply: Callable[[Any, Any], Any]) -> Multiply:

@@ -22,8 +22,9 @@ from evaluate.kernel import Built, Kernel, open_kernel
 from evaluate.strides import span_of, step_of, stored, target_of
 from evaluate.variants import FUSED_PATH, Variant, product_dtype_of
 
-_UNKNOWN = object()
-_MOST_KNOWN = 4096  # shapes and strides of which a kernel remembers how it is launched
+# Puts the product of A [M, K] and B [K, N] into C [M, N], given the planes of B or None; all may have any strides, of
+# which those that the kernel lacks are copied.
+Run = Callable[[Any, Any, Any, Any], None]
 
 
 @dataclass(frozen=True)
@@ -32,16 +33,19 @@ class Opened:
 
     Attributes:
         layout: in which it reads A and B without a copy, see ``evaluate.variants.LAYOUTS``.
-        run: puts the product of A [M, K] and B [K, N] into C [M, N], given the planes of B or None; A and B may have
-            any strides, those that the layout lacks are copied.
+        alike: given A, B and C, what does products of arrays of their types, shapes, strides and device.
         workspace: bytes that a product of M, N, K needs besides.
         pack: makes the planes of a constant B [K, N], None if the scheme has none.
     """
 
     layout: str
-    run: Callable[[Any, Any, Any, Any], None]
+    alike: Callable[[Any, Any, Any], Run]
     workspace: Callable[[int, int, int], int]
     pack: Callable[[Any], Any]
+
+    def run(self, a: Any, b: Any, c: Any, planes: Any) -> None:
+        """One product, see ``Run``."""
+        self.alike(a, b, c)(a, b, c, planes)
 
 
 def after_fork(renew: Callable[[], None]) -> None:
@@ -127,7 +131,7 @@ def _host(library: Numpy, plan: Plan, dtype: str) -> Opened:
         if target is not c:
             c[...] = target
 
-    return Opened("nn", run, lambda m, n, k: cpu.workspace_bytes(plan, dtype, m, n, k), lambda b: None)
+    return Opened("nn", lambda *_: run, lambda m, n, k: cpu.workspace_bytes(plan, dtype, m, n, k), lambda b: None)
 
 
 @dataclass(frozen=True)
@@ -154,8 +158,6 @@ class _InPlace:
 
 
 def _fused(library: Numpy, kernel: FusedKernel, layout: str) -> Opened:
-    known: dict[tuple[Any, ...], Any] = {}  # None where operands must be moved
-
     def in_place(a: Any, b: Any, c: Any) -> _InPlace | None:
         lda, ldb, ldc = (step_of(library, x, letter) for x, letter in zip((a, b, c), (*layout, "n"), strict=True))
         if not (lda and ldb and ldc):
@@ -167,29 +169,28 @@ def _fused(library: Numpy, kernel: FusedKernel, layout: str) -> Opened:
             spans.append((low - library.address(x), high - library.address(x)))
         return _InPlace((m, n, k), (lda, ldb, ldc), kernel.workspace_bytes(m, n, k), tuple(spans))
 
-    def run(a: Any, b: Any, c: Any, planes: Any) -> None:
-        # The host's time matters where products are short, and all this is the same for the same strides.
-        key = library.signature(a), library.signature(b), library.signature(c)
-        found = known.get(key, _UNKNOWN)
-        if found is _UNKNOWN:
-            if len(known) >= _MOST_KNOWN:
-                known.clear()
-            found = known[key] = in_place(a, b, c)
-        at = library.address(a), library.address(b), library.address(c)
-        if found is None or not found.apart(*at):
-            return moved(a, b, c, planes)
-        space = library.scratch(found.size, c)
-        kernel.launch(
-            *(library.stream(c), found.sizes, *at, library.address(space), found.size),
-            leading=found.leading,
-            planes=(0, library.address(planes) if planes is not None else 0),
-        )
-        return None
+    def alike(a: Any, b: Any, c: Any) -> Run:
+        found = in_place(a, b, c)
+        if found is None:
+            return moved
+        launch, size, apart = kernel.launcher(found.sizes, found.leading), found.size, found.apart
+        address, scratch, stream = library.address, library.scratch, library.stream
+
+        def run(a: Any, b: Any, c: Any, planes: Any) -> None:
+            left, right, out = address(a), address(b), address(c)
+            if not apart(left, right, out):
+                return moved(a, b, c, planes)
+            queue = stream(c)
+            space, place = scratch(size, c)  # which lives until it is queued
+            launch(queue, left, right, out, place, size, 0 if planes is None else address(planes))
+            return None
+
+        return run
 
     def moved(a: Any, b: Any, c: Any, planes: Any) -> None:
         left, right = (stored(library, x, letter)[0] for x, letter in zip((a, b), layout, strict=True))
         target = target_of(library, left, right, c)
-        run(left, right, target, planes)
+        alike(left, right, target)(left, right, target, planes)
         if target is not c:
             c[...] = target
 
@@ -200,11 +201,11 @@ def _fused(library: Numpy, kernel: FusedKernel, layout: str) -> Opened:
         if not size:
             return None
         library.ready(b)
-        planes = library.scratch(size, b)
+        planes = library.memory(size, b)
         kernel.pack("b", library.stream(b), (n, k), library.address(matrix), ldb, library.address(planes), size)
         return planes
 
-    return Opened(layout, run, kernel.workspace_bytes, pack)
+    return Opened(layout, alike, kernel.workspace_bytes, pack)
 
 
 def _library(library: Numpy, kernel: Kernel) -> Opened:
@@ -216,17 +217,17 @@ def _library(library: Numpy, kernel: Kernel) -> Opened:
         target = target_of(library, a, b, c)
         out, ldc = stored(library, target, "n")
         size = kernel.workspace_bytes(m, n, k)
-        space = library.scratch(size, c)
+        space, place = library.scratch(size, c)
         with lock:
             kernel.launch(
                 *(library.stream(c), (m, n, k), library.address(left), library.address(right), library.address(out)),
-                *(library.address(space), size),
+                *(place, size),
                 leading=(lda, ldb, ldc),
             )
         if target is not c:
             c[...] = target
 
-    return Opened("nn", run, kernel.workspace_bytes, lambda b: None)
+    return Opened("nn", lambda *_: run, kernel.workspace_bytes, lambda b: None)
 
 
 def _variant(candidate: Candidate, dtype: str, layout: str) -> Variant:

@@ -51,11 +51,13 @@ def confirm(library: Numpy, opened: Opened, plan: Plan, candidate: Candidate, a:
     began = monotonic()
     (m, k), n = a.shape, b.shape[1]
     with library.current(a):
+        run = opened.alike(a, b, library.empty((m, n), a))
+
         # Both arms make their result anew, as a caller's products do.
         def ours(_: int = 0) -> Any:
             c = library.empty((m, n), a)
             library.ready(a, b)
-            opened.run(a, b, c, planes)
+            run(a, b, c, planes)
             return library.finish(c, a)
 
         def plain(_: int = 0) -> Any:

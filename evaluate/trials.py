@@ -59,6 +59,8 @@ class Trials:
         self._plan_of, self._kernels, self._verdicts = plan_of, kernels, verdicts
         self._plans: dict[tuple[str, int, str], Plan | None] = {}
         self._refused: dict[tuple[Any, ...], Verdict] = {}  # for reasons that another process need not have
+        self._found: dict[tuple[Any, ...], Verdict] = {}  # by less than their names, which take longer to make
+        self._there: dict[tuple[Any, ...], float | None] = {}  # what the cost model predicts for them
         self._count = 0
 
     def plan(self, candidate: Candidate) -> Plan | None:
@@ -109,7 +111,7 @@ class Trials:
             tune: whether what is not known may be measured.
             most_bytes: that a workspace may have; None for any.
         """
-        known = [(one, self._known(machine, made, layout, one)) for one in candidates]
+        known = self._known(machine, made, layout, candidates)
         open_ones = [one for one, verdict in known if verdict is None]
         room = tune and self._count + len(open_ones) <= MOST_TRIALS
         if open_ones and room:
@@ -118,10 +120,9 @@ class Trials:
                 verdict = self._try(library, machine, made, layout, one, a, b, planes, most_bytes)
                 known = [(each, verdict if each is one else old) for each, old in known]
         measured = [(one, verdict) for one, verdict in known if verdict is not None]
-        fitting = [pair for pair in measured if pair[1].finding == "faster" and self._carries(machine, made, *pair)]
-        tried = bool(open_ones and room)
+        fitting, tried = list(measured), bool(open_ones and room)
         while (found := best(fitting)) is not None:
-            opened = self.opened(library, a, machine, found[0], layout)
+            opened = self.opened(library, a, machine, found[0], layout) if self._carries(machine, made, *found) else ""
             if isinstance(opened, Opened) and (most_bytes is None or opened.workspace(*made.shape) <= most_bytes):
                 where = "at this shape" if found[1].shape == made.shape else f"at {'x'.join(map(str, found[1].shape))}"
                 return Chosen(f"it beat {library.name}'s product {where}", tried, *found, opened)
@@ -133,8 +134,10 @@ class Trials:
         plan = self.plan(one)
         if plan is None or verdict.shape == made.shape:
             return plan is not None
-        there, here = (machine.predicted(plan, one, shape, made.dtype) for shape in (verdict.shape, made.shape))
-        return carried(verdict, there, here) > 1
+        key = (machine.name, made.dtype, one, verdict.shape)
+        if key not in self._there:
+            self._there[key] = machine.predicted(plan, one, verdict.shape, made.dtype)
+        return carried(verdict, self._there[key], machine.predicted(plan, one, made.shape, made.dtype)) > 1
 
     def _why(self, known: Sequence[tuple[Candidate, Verdict | None]], tune: bool, most_bytes: int | None) -> str:
         measured = [(one, verdict) for one, verdict in known if verdict is not None]
@@ -165,9 +168,20 @@ class Trials:
             "kernels": generator_hash(),
         }
 
-    def _known(self, machine: Machine, made: Problem, layout: str, one: Candidate) -> Verdict | None:
-        kept = self._verdicts.get(self._facts(machine, made, layout, one))
-        return kept or self._refused.get((bucket(made.shape), made.dtype, layout, machine.name, one.label))
+    def _known(
+        self, machine: Machine, made: Problem, layout: str, candidates: Sequence[Candidate]
+    ) -> list[tuple[Candidate, Verdict | None]]:
+        sizes, found = bucket(made.shape), []
+        place = (machine.name, machine.baseline, made.dtype, made.layout, layout, sizes)
+        for one in candidates:
+            verdict = self._found.get((place, one))
+            if verdict is None:
+                verdict = self._verdicts.get(self._facts(machine, made, layout, one))
+                verdict = verdict or self._refused.get((sizes, made.dtype, layout, machine.name, one.label))
+            if verdict is not None:
+                self._found[place, one] = verdict
+            found.append((one, verdict))
+        return found
 
     def _build(self, machine: Machine, dtype: str, layout: str, candidates: Sequence[Candidate]) -> None:
         """Compile for a GPU side by side; what cannot be built says so when it is opened."""

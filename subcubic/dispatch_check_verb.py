@@ -96,7 +96,8 @@ def _text(document: dict[str, Any]) -> str:
         )
     for row in document["host"]:
         lines.append(
-            f"{row['library']} at {row['M']}: {row['choice']}; a call takes the host {row['call_us']:.1f} us"
+            f"{row['library']} at {row['M']}: {row['choice']}; a call takes the host {row['call_us']:.1f} us, "
+            f"its look-up {row['look_up_us']:.1f} us"
             + (f", {row['direct']} alone {row['direct_us']:.1f} us" if row["direct"] else "")
         )
     for row in document["entries"]:

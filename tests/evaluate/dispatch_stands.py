@@ -42,10 +42,9 @@ class ndarray(np.ndarray):  # noqa: N801 - its name in CuPy
 
     @property
     def data(self):
-        def memset_async(value, size):
-            self.view(np.uint8).reshape(-1)[:size] = value
+        return SimpleNamespace(ptr=self.ctypes.data, device_id=0)
 
-        return SimpleNamespace(ptr=self.ctypes.data, device_id=0, memset_async=memset_async)
+    _c_contiguous = property(lambda self: self.flags.c_contiguous)
 
     @property
     def device(self):
@@ -78,6 +77,13 @@ class Tensor:
 
     def contiguous(self):
         return Tensor(np.ascontiguousarray(self.array), device=self.device)
+
+    def narrow(self, place, start, length):
+        assert place == 0
+        return self[start : start + length]
+
+    def zero_(self):
+        self.array[...] = 0
 
     def reshape(self, *shape):
         return Tensor(self.array.reshape(*shape), device=self.device)
@@ -143,6 +149,15 @@ def cupy(stream):
     module.asnumpy = np.asarray
     memory = SimpleNamespace(OutOfMemoryError=type("OutOfMemoryError", (Exception,), {}))
 
+    def alloc(size):
+        array = module.empty(size, np.uint8)  # by the module, since a test may have it fail
+
+        def memset_async(value, count, on):
+            assert on is stream
+            array[:count] = value
+
+        return SimpleNamespace(array=array, ptr=array.ctypes.data, memset_async=memset_async)
+
     class Current(contextlib.nullcontext):
         def synchronize(self):
             pass
@@ -150,7 +165,9 @@ def cupy(stream):
     current = Current
     module.uint16 = np.uint16
     runtime = SimpleNamespace(getDevice=lambda: 0)
-    module.cuda = SimpleNamespace(get_current_stream=lambda: stream, memory=memory, Device=current, runtime=runtime)
+    module.cuda = SimpleNamespace(
+        get_current_stream=lambda: stream, memory=memory, alloc=alloc, Device=current, runtime=runtime
+    )
 
     def matmul(a, b, out=None):
         found = _product(a, b).view(ndarray)
@@ -177,6 +194,7 @@ def torch(stream):
         OutOfMemoryError=type("OutOfMemoryError", (RuntimeError,), {}),
         get_device_properties=lambda device: facts,
         device=lambda number: contextlib.nullcontext(),
+        current_device=lambda: 0,
         current_stream=lambda: stream,
         is_current_stream_capturing=stream.is_capturing,
     )
