@@ -17,6 +17,7 @@ from evaluate.device import DeviceInfo
 from evaluate.error_keys import error_keys
 from evaluate.gpu import Arms, build_library, load_snapshot, open_arms
 from evaluate.kernel import Built
+from evaluate.nvbench import cross_check
 from evaluate.operands import draw, poison
 from evaluate.timing import Comparison, Launch, compare
 from evaluate.variants import CHAINED_PATHS, Variant
@@ -76,6 +77,8 @@ def _gpu_row(case: Case, built: Built, gpu: DeviceInfo) -> Row:
     row["correct"] = row["correct"] and repeatable
     if settings.counters:
         row |= {"counters": count(case, "ours"), "baseline_counters": count(case, "baseline")}
+    if settings.nvbench:
+        row |= cross_check(case, baseline_text)
     return row
 
 

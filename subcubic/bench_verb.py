@@ -85,6 +85,9 @@ def bench(
     counters: Annotated[
         bool, typer.Option("--counters", help="GPU: bytes, clock and busy tensor cores by ncu.")
     ] = False,
+    nvbench: Annotated[
+        bool, typer.Option("--nvbench", help="GPU: the same times by NVBench too, in the document (cuda-bench).")
+    ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="One small shape, in seconds.")] = False,
     out: Annotated[
         Path | None,
@@ -145,7 +148,7 @@ def bench(
     )
     limit = limit if limit is not None else _QUICK_S if quick else _CPU_S if kind == "cpu" else None
     common: dict[str, Any] = {"distribution": distribution.value, "seed": seed, "seeds": seeds}
-    common |= {"limit": limit, "counters": counters}
+    common |= {"limit": limit, "counters": counters, "nvbench": nvbench}
     if set_name:
         found = list(set_cases(lines, set_name, known, pairs=pairs, **common))
     else:
