@@ -193,6 +193,25 @@ def _hopper() -> dict[str, list[Line]]:
                 for options in ((("pace", 0), ("share", 0), *_WIDE), (("pace", 0), *_WIDE), _WIDE, ())
             ),
         ],
+        # From which size on it pays, for each type and kind of operands.
+        "crossover": [
+            *(
+                line
+                for dtype in ("bf16", "fp16")
+                for mode in ("variable", "b_constant", "planes_given")
+                for size in (2048, 3072, 4096, 6144, 8192)
+                for line in (
+                    Line(_WINOGRAD, size, dtype, mode),
+                    *([Line(_WINOGRAD, size, dtype, mode, options=_PHASES[mode])] if mode in _PHASES else []),
+                )
+                if size > 3072 or not line.options
+            ),
+            *(
+                Line(_WINOGRAD, size, dtype, path="cuda")
+                for dtype in ("fp32", "fp64")
+                for size in (1024, 1536, 2048, 3072, 4096)
+            ),
+        ],
         "triton": [Line(one, 8192, path=path) for one in (_WINOGRAD, "3x3x3") for path in ("triton", "fused")],
     }
 
