@@ -28,8 +28,24 @@ class Cupy(Numpy):
         self._captured: list[Any] = []
 
     def signature(self, x: Any) -> tuple[Any, ...]:
-        # For the look-up of every call: x.device, x.flags and x.strides are made anew each time they are asked for.
+        # x.device, x.flags and x.strides are made anew each time they are asked for.
         return x.dtype, x.shape, x._c_contiguous or x.strides, x.data.device_id
+
+    def signatures(self, a: Any, b: Any, out: Any | None) -> tuple[Any, ...]:
+        # One tuple, and no calls of ``signature``: this is most of the look-up of every product.
+        found = (
+            a.dtype,
+            a.shape,
+            a._c_contiguous or a.strides,
+            a.data.device_id,
+            b.dtype,
+            b.shape,
+            b._c_contiguous or b.strides,
+            b.data.device_id,
+        )
+        if out is None:
+            return found
+        return found + (out.dtype, out.shape, out._c_contiguous or out.strides, out.data.device_id)  # noqa: RUF005
 
     def read_only(self, x: Any) -> bool:
         return False

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from evaluate.array_cupy import Cupy
+from evaluate.array_numpy import Numpy
 from evaluate.timing import Measure
 from evaluate.windows import HOST_REGIMES, host_measure
 
@@ -39,6 +40,8 @@ class Jax(Cupy):
 
     def signature(self, x: Any) -> tuple[Any, ...]:
         return (x.dtype, x.shape, x.sharding) if isinstance(x, self.jax.Array) else super().signature(x)
+
+    signatures = Numpy.signatures
 
     def strides(self, x: Any) -> tuple[int, ...]:
         return tuple(int(np.prod(x.shape[place + 1 :])) for place in range(x.ndim))

@@ -33,6 +33,10 @@ class Numpy:
         """All of an array but its place and values, hashable: what a decision depends on."""
         return x.dtype, x.shape, x.strides
 
+    def signatures(self, a: Any, b: Any, out: Any | None) -> tuple[Any, ...]:
+        """Those of the arrays of a call, hashable."""
+        return self.signature(a), self.signature(b), None if out is None else self.signature(out)
+
     def read_only(self, x: Any) -> bool:
         """Whether nothing may be written to an array."""
         return not x.flags.writeable

@@ -183,9 +183,7 @@ class Dispatcher:
 
 def _key(library: Numpy, a: Any, b: Any, packed: Any, out: Any | None, restricted: tuple[Any, ...]) -> tuple[Any, ...]:
     """All that a decision depends on."""
-    signature = library.signature
-    written = None if out is None else signature(out)
-    return (type(a), signature(a), signature(b), packed, written, restricted)
+    return (type(a), packed, restricted, library.signatures(a, b, out))
 
 
 def _check(library: Numpy, *arrays: Any) -> None:
