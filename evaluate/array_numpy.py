@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,11 @@ from evaluate.timing import Measure
 from evaluate.windows import HOST_REGIMES, host_measure
 
 NAMES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
+
+
+@functools.cache  # NumPy takes microseconds to spell a type
+def _name(dtype: Any) -> str:
+    return NAMES.get(str(dtype), str(dtype))
 
 
 class Numpy:
@@ -43,7 +49,7 @@ class Numpy:
 
     def dtype(self, x: Any) -> str:
         """As in ``evaluate.operands.DTYPES``, else the library's own name."""
-        return NAMES.get(str(x.dtype), str(x.dtype))
+        return _name(x.dtype)
 
     def strides(self, x: Any) -> tuple[int, ...]:
         """In elements."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def problem(library: Numpy, a: Any, b: Any, out: Any | None, plane_dtype: str | 
     if out is not None and tuple(out.shape) != result:
         raise ValueError(f"out must have the shape {list(result)}, not {list(out.shape)}")
     looped = len(b.shape) > 2
-    rows = a.shape[-2] if looped else int(np.prod(result[:-1]))
+    rows = a.shape[-2] if looped else prod(result[:-1])
     # Rows of leading dimensions become those of a matrix with contiguous rows, by a copy where they are not.
     folded = not looped and len(a.shape) > 2
     left, right = matrices(a, b) if 0 not in (*result, a.shape[-1]) and not folded else (None, b)
@@ -91,6 +92,8 @@ def dtype_of(library: Numpy, x: Any, plane_dtype: str | None) -> str:
 
 
 def _lead(a: Any, b: Any) -> tuple[int, ...]:
+    if len(a.shape) == len(b.shape) == 2:
+        return ()
     try:
         return np.broadcast_shapes(tuple(a.shape[:-2]), tuple(b.shape[:-2]))
     except ValueError:
