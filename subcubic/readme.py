@@ -19,6 +19,7 @@ def render(readme: str, results: Path) -> str:
 
     An empty table needs no place.
     """
+    from evaluate.check_tables import dispatch_table, nvbench_table
     from evaluate.crossover_table import crossover_table
     from evaluate.fused_table import fused_table
     from evaluate.model_table import model_table
@@ -29,6 +30,8 @@ def render(readme: str, results: Path) -> str:
         "results": results_table(results),
         "fused": fused_table(results),
         "model": model_table(results),
+        "dispatch": dispatch_table(results),
+        "nvbench": nvbench_table(results),
         "search": search_table(results),
         "ranks": ranks_table(shipped()),
     }
