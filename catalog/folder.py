@@ -73,7 +73,7 @@ class Folder:
     def load_for(self, wanted: Iterable[str]) -> Index:
         """The index to add to: a scheme whose shard was damaged after it was listed does not count as stored."""
         index, _ = self.load()
-        for name in {index.places[identity][0] for identity in wanted if identity in index.places}:
+        for name in {index.place(identity)[0] for identity in wanted if identity in index}:
             try:
                 sharding.intact_bytes(self.shards / name)
             except (DamagedError, FileNotFoundError):

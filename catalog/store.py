@@ -19,6 +19,7 @@ from catalog.files import sync_folder
 from catalog.folder import Folder, begin_with
 from catalog.index import Index
 from catalog.provenance import Provenance, utc_now
+from catalog.query import Query, select
 from catalog.rows import Row, summarise
 from catalog.scheme import Format, Ring, Scheme
 from catalog.shards import Generator, Stored
@@ -93,11 +94,11 @@ class Catalog:
             proved.setdefault(identity, (scheme, provenance))
         index = self._folder.load_for(proved)
         # Rows take the longest, so they are made before the lock is taken.
-        fresh = [Stored(summarise(i, *pair), *pair) for i, pair in proved.items() if i not in index.rows]
+        fresh = [Stored(summarise(i, *pair), *pair) for i, pair in proved.items() if i not in index]
         if fresh:
             with self._folder.writing():
                 index = self._folder.load_for(proved)
-                fresh = [item for item in fresh if item.row.id not in index.rows]
+                fresh = [item for item in fresh if item.row.id not in index]
                 if fresh:
                     path = sharding.write_schemes(self._folder.shards, fresh, self.generator)
                     self._folder.publish(index.with_shards([sharding.read(path)]))
@@ -159,7 +160,7 @@ class Catalog:
         with self._folder.writing():
             shards, damaged = self._folder.read_all()
             kept = {shard.path.name: shard for shard in shards}
-            places = Index().with_shards(shards).places.values()
+            places = Index().with_shards(shards).all_places()
             stored = [kept[name].stored(position) for name, position in places]
             pairs = list({sharding.measurement_key(pair): pair for s in shards for pair in s.measurements}.values())
             written = [
@@ -187,7 +188,7 @@ class Catalog:
         """
         for _ in range(2):
             index, _damaged = self._folder.load()
-            name, position = index.places[resolve(index, prefix)]
+            name, position = index.place(resolve(index, prefix))
             # A compaction by another process may remove the shard just now; then its successor is asked.
             with suppress(FileNotFoundError):
                 return _entry(self._folder.read(name).stored(position))
@@ -196,7 +197,7 @@ class Catalog:
     def entries(self) -> Iterator[Entry]:
         """Every scheme once, shard by shard; errors as ``get``."""
         by_shard: dict[str, list[int]] = {}
-        for name, position in self._folder.load()[0].places.values():
+        for name, position in self._folder.load()[0].all_places():
             by_shard.setdefault(name, []).append(position)
         for name, positions in sorted(by_shard.items()):
             try:
@@ -220,12 +221,25 @@ class Catalog:
         Raises:
             CatalogError: the catalog cannot be read, or was written by a newer version.
         """
-        every = self._folder.load()[0].rows.values()
-        rings = {ring, Ring.Z} if holding else {ring}
-        chosen = [row for row in every if ring is None or row.ring in rings]
-        chosen = [row for row in chosen if format is None or row.format.sorted == format.sorted]
-        chosen = [row for row in chosen if row.ternary or not ternary]
-        return sorted(chosen, key=lambda row: row.sort_key)
+        index = self._folder.load()[0]
+        found = select(index, Query(format, ring, ternary, holding))
+        return sorted(index.rows(found), key=lambda row: row.sort_key)
+
+    def listing(self, query: Query, limit: int | None = None) -> tuple[list[Row], int]:
+        """The first rows that a query asks for, in its order, and how many there are in all; errors as ``rows``."""
+        index = self._folder.load()[0]
+        found = select(index, query, self.speeds() if query.sort == "speed" else None)
+        return index.rows(found[:limit]), len(found)
+
+    def speeds(self) -> dict[str, float]:
+        """The greatest measured ratio of the vendor's time to a scheme's, by id; errors as ``measurements``."""
+        found: dict[str, float] = {}
+        for identity, measurement in self._measured():
+            row = measurement.get("row", measurement)
+            ratio = row.get("ratio") if isinstance(row, dict) else None
+            if isinstance(ratio, int | float) and row.get("correct", True):
+                found[identity] = max(float(ratio), found.get(identity, 0.0))
+        return found
 
     def damaged(self) -> list[DamagedError]:
         """Shards that had to be left out of the listing; ``fsck`` also finds those that are listed."""
@@ -280,9 +294,9 @@ def resolve(index: Index, prefix: str) -> str:
         UnknownSchemeError: there is none, or more than one.
     """
     wanted = prefix.strip().lower()
-    if wanted in index.rows:
+    if wanted in index:
         return wanted
-    found: Sequence[str] = [identity for identity in index.rows if identity.startswith(wanted)] if wanted else []
+    found: Sequence[str] = [identity for identity in index if identity.startswith(wanted)] if wanted else []
     if len(found) == 1:
         return found[0]
     if not found:

@@ -7,72 +7,27 @@ from typing import Annotated, Any
 
 import typer
 
-from catalog.scheme import Format, Ring, Scheme
-from catalog.store import Catalog, Row
+from catalog.scheme import Scheme
+from catalog.store import Catalog
 from subcubic.errors import ExitCode, UsageError, guarded
-from subcubic.listing import by_format, facts_of, listing, row_json
+from subcubic.list_verb import best_schemes, list_schemes
+from subcubic.listing import facts_of
 from subcubic.options import (
     CatalogPath,
     Json,
     Reference,
-    RingOption,
     existing_catalog,
-    ring_named,
-    scheme_ring,
     writable_catalog,
 )
 from subcubic.output import cell, note, print_json
-from subcubic.reference import parse_format, provenance, resolve
+from subcubic.reference import provenance, resolve
 from subcubic.starter import STARTER, shipped
 
 app = typer.Typer(no_args_is_help=True, help="Browse, check and exchange the verified schemes.")
 
 
-@app.command("list")
-@guarded
-def list_schemes(
-    format: Annotated[str | None, typer.Argument(help="Only this format, in any order of its sizes.")] = None,
-    ring: RingOption = None,
-    catalog: CatalogPath = None,
-    json_output: Json = False,
-) -> None:
-    """List the stored schemes with rank, ring, gap to the best known rank, additions and planes."""
-    rows = _rows(format, ring, catalog)
-    if json_output:
-        print_json({"schemes": [row_json(row) for row in rows]})
-    elif rows:
-        print(listing(rows))
-    else:
-        over = f" --ring {ring}" if ring else ""
-        note(f"no stored scheme fits; `subcubic search {format or '2x2x2'}{over}` finds and stores one")
-
-
-@app.command("best")
-@guarded
-def best_schemes(
-    format: Annotated[str | None, typer.Argument(help="Only this format, in any order of its sizes.")] = None,
-    ring: RingOption = None,
-    catalog: CatalogPath = None,
-    json_output: Json = False,
-) -> None:
-    """The stored scheme of least rank for each format and ring, with the gap to the best known rank.
-
-    A scheme over Z holds over every ring; others are shown where they have fewer products.
-    """
-    rows = _rows(format, ring, catalog, holding=True)
-    over_z = {row.format.sorted: row.rank for row in reversed(rows) if row.ring is Ring.Z}
-    best: dict[tuple[Format, Ring], Row] = {}
-    for row in rows:
-        if row.ring is Ring.Z or row.rank < over_z.get(row.format.sorted, row.rank + 1):
-            best.setdefault((row.format.sorted, row.ring), row)
-    if format and not best:
-        over = f" over {ring}" if ring else ""
-        asked = f" --ring {ring}" if ring else ""
-        raise LookupError(f"the catalog has no {format} scheme{over}; run `subcubic search {format}{asked}`")
-    if json_output:
-        print_json({"schemes": [row_json(row) for row in best.values()]})
-    else:
-        print(listing(list(best.values())))
+app.command("list")(list_schemes)
+app.command("best")(best_schemes)
 
 
 @app.command()
@@ -271,18 +226,6 @@ def fsck(catalog: CatalogPath = None, json_output: Json = False) -> ExitCode:
         for bad in report.bad:
             note(f"subcubic: {bad.path}: {bad.reason}")
     return ExitCode.ERROR if report.bad else ExitCode.DONE
-
-
-def _rows(format: str | None, ring: str | None, catalog: Path | None, holding: bool = False) -> list[Row]:
-    """The listed schemes of a format, in any order of its sizes, over a ring named as on the command line."""
-    wanted = parse_format(format) if format else None
-    over = ring_named(ring) if ring else None
-    ternary = over == "ZT"
-    rows = existing_catalog(catalog).rows(wanted, scheme_ring(over) if over else None, ternary, holding)
-    others = sorted({str(row.format) for row in rows if wanted and row.format != wanted})
-    if others:
-        note(f"{wanted} is also answered by {', '.join(others)}, of which it is a role permutation")
-    return by_format(rows)
 
 
 def _unchecked(reference: str, catalog: Path | None) -> Scheme:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catalog.bounds import best_known
@@ -11,7 +11,7 @@ from subcubic.output import table
 from subcubic.reference import Resolved
 
 
-def row_json(row: Row) -> dict[str, Any]:
+def row_json(row: Row, speed: float | None = None) -> dict[str, Any]:
     """A listed scheme as scripts read it; publications and speed are null until they are known."""
     return {
         "id": row.id,
@@ -27,6 +27,7 @@ def row_json(row: Row) -> dict[str, Any]:
         "planes_a": row.planes_a,
         "planes_b": row.planes_b,
         "publications": None,
+        "speed": speed,
         "source": row.source,
         "method": row.method,
     }
@@ -78,8 +79,8 @@ def by_format(rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (row.format.sorted, row.ring.value, *row.merit))
 
 
-def listing(rows: Sequence[Row]) -> str:
-    """The rows as a table for people."""
+def listing(rows: Sequence[Row], speeds: Mapping[str, float]) -> str:
+    """The rows as a table for people, with measured ratios to the vendor's GEMM by id."""
     lines = []
     for row in rows:
         known = best_known(row.format, row.ring, ternary=row.ternary)
@@ -97,6 +98,7 @@ def listing(rows: Sequence[Row]) -> str:
                 row.planes_a,
                 row.planes_b,
                 row.growth,
+                speeds.get(row.id),
                 row.method,
             )
         )
@@ -113,6 +115,7 @@ def listing(rows: Sequence[Row]) -> str:
         "planesA",
         "planesB",
         "growth",
+        "speed",
         "method",
     )
     return table(heads, lines)

@@ -47,6 +47,21 @@ def test_list_shows_every_scheme_with_its_gap(cli, stocked):
     assert [row["ring"] for row in cli("catalog", "list", "--ring", "F2", "--json").json["schemes"]] == ["F2"]
 
 
+def test_list_filters_sorts_and_says_how_many_there_are(cli, stocked):
+    ranks = [row["rank"] for row in cli("catalog", "list", "--sort", "rank", "--reverse", "--json").json["schemes"]]
+    assert ranks == sorted(ranks, reverse=True) and len(ranks) == len(stocked)
+    near = cli("catalog", "list", "--max-gap", 0, "--max-rank", 10, "--text", "TEST", "--json").json
+    assert near["count"] == 3 and {row["rank"] for row in near["schemes"]} == {7}
+    short = cli("catalog", "list", "--limit", 2)
+    assert len(short.out.splitlines()) == 3 and "2 of 5; --limit 5 shows all" in short.err
+    Catalog().record(stocked[1], {"row": {"ratio": 1.25, "correct": True}})
+    first = cli("catalog", "list", "--sort", "speed", "--json").json["schemes"][0]
+    assert (first["id"], first["speed"]) == (stocked[1], 1.25)
+    assert "leave one out" in cli("catalog", "list", "--text", "nobody").err
+    for words in (("--limit", 0), ("--max-rank", 0), ("--sort", "beauty")):
+        assert cli("catalog", "list", *words).code == 2
+
+
 def test_best_takes_formats_in_any_order(cli, stocked):
     best = cli("catalog", "best", "3x2x2", "--json").json["schemes"]
     assert [(row["format"], row["rank"]) for row in best] == [("2x2x3", 11)]
