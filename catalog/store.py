@@ -27,6 +27,7 @@ from catalog.verify import require_exact
 
 # Schemes of one shard after compaction: small enough to hash and parse at every read.
 _COMPACT = 1024
+_ATTEMPTS = 5  # to read what a compaction by another process may remove between listing and reading
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ class Catalog:
             UnknownSchemeError: no scheme, or more than one, has such an id.
             CatalogError: the scheme's shard is damaged or cannot be read.
         """
-        for _ in range(2):
+        for _ in range(_ATTEMPTS):
             index, _damaged = self._folder.load()
             name, position = index.place(resolve(index, prefix))
             # A compaction by another process may remove the shard just now; then its successor is asked.
@@ -196,16 +197,21 @@ class Catalog:
 
     def entries(self) -> Iterator[Entry]:
         """Every scheme once, shard by shard; errors as ``get``."""
-        by_shard: dict[str, list[int]] = {}
-        for name, position in self._folder.load()[0].all_places():
-            by_shard.setdefault(name, []).append(position)
-        for name, positions in sorted(by_shard.items()):
-            try:
-                shard = self._folder.read(name)
-            except FileNotFoundError:
-                raise CatalogError(f"shard {name} vanished while it was read; try again") from None
-            for position in sorted(positions):
-                yield _entry(shard.stored(position))
+        given: set[str] = set()
+        for _ in range(_ATTEMPTS):
+            by_shard: dict[str, list[int]] = {}
+            for name, position in self._folder.load()[0].all_places():
+                by_shard.setdefault(name, []).append(position)
+            # A compaction by another process may remove shards meanwhile; what they had is in its successors.
+            with suppress(FileNotFoundError):
+                for name, positions in sorted(by_shard.items()):
+                    shard = self._folder.read(name)
+                    for position in sorted(positions):
+                        if shard.rows[position].id not in given:
+                            given.add(shard.rows[position].id)
+                            yield _entry(shard.stored(position))
+                return
+        raise CatalogError(f"the shards of {self.path} change while they are read; try again")
 
     def rows(
         self, format: Format | None = None, ring: Ring | None = None, ternary: bool = False, holding: bool = False
@@ -277,11 +283,13 @@ class Catalog:
         return replace(report, index_rebuilt=not fits)
 
     def _measured(self) -> list[tuple[str, dict[str, Any]]]:
-        shards = self._folder.load()[0].shards
-        try:
-            found = [pair for name in shards if shards[name] for pair in self._folder.read(name).measurements]
-        except FileNotFoundError as error:
-            raise CatalogError(f"shard {error.filename} vanished while it was read; try again") from None
+        for _ in range(_ATTEMPTS):
+            shards = self._folder.load()[0].shards
+            with suppress(FileNotFoundError):  # as in ``entries``
+                found = [pair for name in shards if shards[name] for pair in self._folder.read(name).measurements]
+                break
+        else:
+            raise CatalogError(f"the shards of {self.path} change while they are read; try again")
         # A compaction that was killed leaves the same measurement in two shards.
         unique = {sharding.measurement_key(pair): pair for pair in found}.values()
         return sorted(unique, key=lambda pair: str(pair[1]["recorded_utc"]))
