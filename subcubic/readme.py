@@ -1,8 +1,10 @@
-"""Writes the README's tables from the files in benchmarks/results: ``python -m subcubic.readme``."""
+"""Writes the tables of the README and of docs/measurements.md from benchmarks/results: ``python -m subcubic.readme``."""
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Sequence
 from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any
@@ -14,10 +16,14 @@ from subcubic.starter import shipped
 from subcubic.version import ROOT
 
 
-def render(readme: str, results: Path) -> str:
-    """The README's text with every table between ``<!-- NAME -->`` and ``<!-- /NAME -->`` made anew.
+PAGES = ("README.md", "docs/measurements.md")
 
-    An empty table needs no place.
+
+def render(pages: Sequence[str], results: Path) -> list[str]:
+    """Texts with every table between ``<!-- NAME -->`` and ``<!-- /NAME -->`` made anew.
+
+    Raises:
+        ValueError: a table has no place in any of them. An empty one needs none.
     """
     from evaluate.check_tables import dispatch_table, nvbench_table
     from evaluate.crossover_table import crossover_table
@@ -35,17 +41,13 @@ def render(readme: str, results: Path) -> str:
         "search": search_table(results),
         "ranks": ranks_table(shipped()),
     }
+    made = list(pages)
     for name, table in tables.items():
-        before, mark, rest = readme.partition(f"<!-- {name} -->\n")
-        _, end, after = rest.partition(f"<!-- /{name} -->")
-        if not (mark and end):
-            if not table:
-                continue
-            raise ValueError(
-                f"the README has no place for the table {name}; write <!-- {name} --> and <!-- /{name} -->"
-            )
-        readme = f"{before}{mark}{table}{end}{after}"
-    return readme
+        place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+        if table and not any(map(place.search, made)):
+            raise ValueError(f"no page has a place for the table {name}; write <!-- {name} --> and <!-- /{name} -->")
+        made = [place.sub(lambda found, table=table: found[1] + table + found[2], page) for page in made]
+    return made
 
 
 def search_table(results: Path) -> str:
@@ -104,12 +106,13 @@ def search_rows(results: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 def main() -> int:
-    """Rewrite the README in place, and the picture of the search times."""
+    """Rewrite the pages in place, and the picture of the search times."""
     from evaluate.plots import save_svg, targets
 
     results = ROOT / "benchmarks" / "results"
-    path = ROOT / "README.md"
-    path.write_text(render(path.read_text(encoding="utf-8"), results), encoding="utf-8")
+    paths = [ROOT / page for page in PAGES]
+    for path, text in zip(paths, render([path.read_text(encoding="utf-8") for path in paths], results), strict=True):
+        path.write_text(text, encoding="utf-8")
     save_svg(targets([row for _, row in search_rows(results)]), ROOT / "benchmarks" / "search.svg")
     return 0
 

@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 
 from subcubic.__main__ import main
-from subcubic.readme import render
+from subcubic.readme import PAGES, render
 
 ROOT = Path(__file__).resolve().parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README, *OTHERS = ((ROOT / page).read_text(encoding="utf-8") for page in PAGES)
 TOUR = re.findall(r"^subcubic (.*?)(?:  +#.*)?$", README, re.MULTILINE)
 
 
 def test_the_tables_are_those_of_the_results():
-    assert render(README, ROOT / "benchmarks" / "results") == README, "run `make results`"
+    assert render([README, *OTHERS], ROOT / "benchmarks" / "results") == [README, *OTHERS], "run `make results`"
 
 
 def test_a_readme_without_its_places_is_refused(tmp_path):
     with pytest.raises(ValueError, match="no place for the table ranks"):
-        render("# nothing", tmp_path)
+        render(["# nothing"], tmp_path)
 
 
 def test_the_example_of_the_library_runs(capsys):
