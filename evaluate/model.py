@@ -69,7 +69,8 @@ class Prediction:
     Attributes:
         seconds: of the plan.
         baseline_seconds: of the vendor's GEMM.
-        ceiling: ratio if only products took time: volume over rank.
+        ceiling: ratio if only products took time, all at one rate: volume over rank. Where the vendor's rate changes
+            with the size of a product a ratio may exceed it.
         phases: of the plan.
         losses: seconds beyond the bare products, by cause, the largest first.
     """
@@ -87,9 +88,9 @@ class Prediction:
 
     @property
     def why(self) -> str:
-        """The ceiling and what is lost from it, in one clause."""
+        """The ceiling of products at one rate and what takes time beside them, in one clause."""
         shares = [f"{cause} {seconds / self.seconds:.1%}" for cause, seconds in self.losses if seconds > 0]
-        return f"ceiling {self.ceiling:.3f}; of the time {', '.join(shares) or 'nothing'} beyond products"
+        return f"{self.ceiling:.3f} by products alone; beyond them of the time: {', '.join(shares) or 'nothing'}"
 
     def document(self) -> dict[str, Any]:
         """The keys of a row."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -88,7 +89,7 @@ def bench(
     nvbench: Annotated[
         bool, typer.Option("--nvbench", help="GPU: the same times by NVBench too, in the document (cuda-bench).")
     ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="One small shape, in seconds.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="One small shape and level, a few seconds a path.")] = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -160,7 +161,12 @@ def bench(
         if table and gpu:
             found = _chosen(known, all_shapes, dtypes, wanted, results or RESULTS, gpu, settings)
         else:
-            plans = measurable(planned(known, schemes or [], levels, turn.value if turn else ""), dtypes, wanted, gpu)
+            plans = measurable(
+                planned(known, schemes or [], levels or ([1] if quick else None), turn.value if turn else ""),
+                dtypes,
+                wanted,
+                gpu,
+            )
             found = [
                 case for plan, facts in plans for case in cases(plan, all_shapes, dtypes, wanted, gpu, settings, facts)
             ]
@@ -171,12 +177,12 @@ def bench(
             return ExitCode.DONE
     reason = "" if gpu or device is Device.CPU else f" ({why_no_gpu()})"
     note(f"{len(found)} rows on the {kind.upper()}{reason}{f': {gpu.name}' if gpu else ''}")
-    saver = Saver(out) if out is not None else None
+    saver, places = Saver(out) if out is not None else None, itertools.count(1)
     document = measure(
         found,
         gpu,
         commit=commit(),
-        on_row=lambda row: note(text([row]).splitlines()[1]),
+        on_row=lambda row: note(f"{next(places)} of {len(found)}: {_progress(row)}"),
         keep=saver,
         until=total,
     )
@@ -197,6 +203,12 @@ def bench(
     if document["interrupted"]:
         return ExitCode.INTERRUPTED
     return ExitCode.ERROR if wrong or not document["rows"] else ExitCode.DONE
+
+
+def _progress(row: dict[str, Any]) -> str:
+    """A row while others are measured; the table comes at the end."""
+    ratio = f", ratio {row['ratio']:.3f}" if row.get("ratio") else ""
+    return f"{row['format']}:{row['rank']}, path {row['path']}, {row['dtype']}, {row['M']},{row['N']},{row['K']}{ratio}"
 
 
 def _chosen(

@@ -196,8 +196,8 @@ def _sentence(summary: dict[str, Any], over: str, leaves: int) -> str:
         f"from {leaves} stored schemes over {over}: {summary['equal']} of {summary['formats']} formats equal the best "
         f"known rank, {summary['beat']} beat it"
     )
-    names = summary["unpublished"]
-    return f"{text}; below every published scheme of their own format: {', '.join(names)}" if names else text
+    names = ", ".join(summary["unpublished"])
+    return f"{text}; below every published scheme over {over} of their own format: {names}" if names else text
 
 
 def _add(store: Catalog, ranks: Table, format: Format, ring: Ring, schemes: _Schemes) -> dict[str, Any]:

@@ -1,8 +1,7 @@
-"""Writes the tables of the README and of docs/measurements.md from benchmarks/results: ``python -m subcubic.readme``."""
+"""Writes the tables of the README and of docs/measurements.md: ``python -m subcubic.readme``."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from itertools import combinations_with_replacement
@@ -14,7 +13,6 @@ from catalog.scheme import Format, Ring
 from catalog.store import Catalog
 from subcubic.starter import shipped
 from subcubic.version import ROOT
-
 
 PAGES = ("README.md", "docs/measurements.md")
 
@@ -43,10 +41,13 @@ def render(pages: Sequence[str], results: Path) -> list[str]:
     }
     made = list(pages)
     for name, table in tables.items():
-        place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
-        if table and not any(map(place.search, made)):
+        first, last = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+        if table and not any(first in page and last in page for page in made):
             raise ValueError(f"no page has a place for the table {name}; write <!-- {name} --> and <!-- /{name} -->")
-        made = [place.sub(lambda found, table=table: found[1] + table + found[2], page) for page in made]
+        for number, page in enumerate(made):
+            before, mark, rest = page.partition(first)
+            _, end, after = rest.partition(last)
+            made[number] = f"{before}{mark}{table}{end}{after}" if mark and end else page
     return made
 
 

@@ -250,14 +250,16 @@ def _execute(run: Run | None, config: dict[str, Any], as_json: bool) -> ExitCode
 def _verdict(query: Query, outcome: Outcome) -> str:
     """What a search came to, in a sentence or two."""
     result = f"{outcome.status}: {query.format} of rank {outcome.rank} over {query.ring} in {outcome.seconds:.3f} s"
+    short = query.target is not None and outcome.rank is not None and outcome.rank > query.target
+    missed = f"; target {query.target} was not reached" if short else ""
     if outcome.rank is None:
         text = f"{outcome.status}: nothing better than the standard algorithm in {outcome.seconds:.2f} s"
     elif outcome.id is None:
-        text = f"{result}, not stored, since the catalog has a lower rank"
+        text = f"{result}{missed}, not stored, since the catalog has a lower rank"
     else:
         stored = ", ".join(identity[:12] for identity in outcome.ids[-_SHOWN_IDS:] or [outcome.id])
         count = f" ({len(outcome.ids)} schemes)" if len(outcome.ids) > 1 else ""
-        text = f"{result} (compiling {outcome.compile_seconds:.1f} s apart), exact, stored as {stored}{count}"
+        text = f"{result} plus {outcome.compile_seconds:.1f} s of compiling{missed}, exact, stored as {stored}{count}"
     return text + _unlifted(query, outcome)
 
 

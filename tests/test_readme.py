@@ -19,7 +19,7 @@ def test_the_tables_are_those_of_the_results():
 
 
 def test_a_readme_without_its_places_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="no place for the table ranks"):
+    with pytest.raises(ValueError, match="no page has a place for the table ranks"):
         render(["# nothing"], tmp_path)
 
 

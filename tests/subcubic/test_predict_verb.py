@@ -31,7 +31,7 @@ def test_a_device_that_is_not_here_is_predicted(cli):
 def test_the_table_says_why(cli):
     done = cli("predict", "winograd", "--size", 4096, "--levels", 2)
     assert done.code == 0, done.err
-    assert "2x2x2:7^2" in done.out and "ceiling 1.306; of the time idle" in done.out
+    assert "2x2x2:7^2" in done.out and "1.306 by products alone; beyond them of the time: idle" in done.out
     assert "NVIDIA H200 Tensor Core GPU data sheet" in done.err
 
 
