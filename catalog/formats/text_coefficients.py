@@ -1,0 +1,137 @@
+"""Coefficient matrices U, V and W as three blocks of rows with '#' lines between them (Benson and Ballard, 2015).
+
+Rows are entries and columns are products; C is not transposed. A file with "eliminated" common sums has more rows in U
+and V and more columns in W, for intermediate variables, and three more blocks after a line "# Substitution
+information" that define them: sums of entries of A, of entries of B, and of products.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catalog.formats.draft import Draft, Entry
+from catalog.formats.text_common import (
+    Numbers,
+    content_lines,
+    draft_of,
+    require_ring,
+    shown,
+    sparse_factor,
+    stated_ring,
+    text_of,
+    written,
+)
+from catalog.scheme import Factor, Ring, Scheme
+
+# The parameter of an approximate scheme: a letter, a power, and 'i' for the inverse, as in -x2i.
+_PARAMETER = re.compile(r"-*(?:\d+\*?)?[a-z]\d*i?")
+_CELL = re.compile(rb"[-+]?(?:[\d.]+(?:/\d+|[eE][-+]?\d+)?|-*(?:\d+\*?)?[a-z]\d*i?)")
+_SUBSTITUTION = re.compile(r"#\s*substitution", re.IGNORECASE)
+# The most additions that putting in intermediate variables may take.
+_STEPS = 1 << 24
+
+Block = tuple[list[NDArray[np.int32]], int]
+
+
+def accepts(data: bytes) -> bool:
+    """Whether it begins with a row of numbers or parameters and has at least two lines that begin with '#'."""
+    first = content_lines(data, 1)
+    if not first or data.count(b"\n#") < 2:
+        return False
+    return all(_CELL.fullmatch(cell) for cell in first[0][:4096].split()[: -1 if len(first[0]) > 4096 else None])
+
+
+def loads(data: bytes) -> list[Draft]:
+    """The scheme; intermediate variables are put in where they are used.
+
+    Raises:
+        ValueError: the scheme is approximate, there are not three blocks, or their sizes do not fit.
+    """
+    numbers = Numbers()
+    blocks: list[Block] = [([], 0)]
+    substituted = 0
+    for count, line in enumerate(text_of(data).split("\n"), 1):
+        line = line.strip()
+        if line.startswith("#"):
+            # The rows before it end a block. An empty block is a heading, except among the substitutions.
+            if blocks[-1][0] or substituted:
+                blocks.append(([], count))
+            if _SUBSTITUTION.match(line):
+                if substituted:
+                    raise ValueError(f"line {count}: a second line of substitution information")
+                substituted = len(blocks)
+        elif line:
+            rows, _ = blocks[-1]
+            rows.append(_row(numbers, line, count))
+            if len(rows[0]) != len(rows[-1]):
+                raise ValueError(f"line {count}: a row of {len(rows[-1])} coefficients after rows of {len(rows[0])}")
+    if not blocks[-1][0] and not substituted:
+        blocks.pop()
+    plain, extra = (blocks[: substituted - 1], blocks[substituted - 1 :]) if substituted else (blocks, [])
+    if len(plain) != 3 or len(extra) > 3:
+        raise ValueError(f"it has {len(plain)} blocks of coefficients; U, V and W must be three, with '#' between them")
+    if extra:
+        factors = _eliminated(numbers, plain, extra + [([], 0)] * (3 - len(extra)))
+    else:
+        factors = [numbers.factor(np.array(rows)) for rows, _ in plain]
+    ranks = {factor.shape[1] for factor, _ in factors}
+    if len(ranks) > 1:
+        raise ValueError(f"U, V and W have {', '.join(str(factor.shape[1]) for factor, _ in factors)} columns")
+    return [draft_of("coefficient matrices", factors, ring=stated_ring(data))]
+
+
+def _row(numbers: Numbers, line: str, count: int) -> NDArray[np.int32]:
+    try:
+        return np.array([numbers[cell] for cell in line.split()], dtype=np.int32)
+    except ValueError as error:
+        for cell in line.split():
+            if _PARAMETER.fullmatch(cell):
+                raise ValueError(
+                    f"line {count}: the coefficient {shown(cell)} is a parameter, so the scheme is approximate "
+                    "(of border rank) and not exact; only exact schemes can be read"
+                ) from None
+        raise ValueError(f"line {count}: {error}") from None
+
+
+def _eliminated(numbers: Numbers, plain: list[Block], extra: list[Block]) -> list[tuple[Factor, int]]:
+    """U, V and W of a file with intermediate variables, without them."""
+    factors = []
+    for mode, name in enumerate("UVW"):
+        rows, line = plain[mode]
+        sums, sums_line = extra[mode]
+        whole = np.array(rows) if mode < 2 else np.array(rows).T
+        own = len(whole) - len(sums)
+        if own < 1 or (sums and len(sums[0]) != own):
+            raise ValueError(
+                f"line {max(sums_line, line)}: {len(sums)} substitutions of {len(sums[0])} coefficients do not fit "
+                f"{name}, which has {len(whole)} {'rows' if mode < 2 else 'columns'} with them"
+            )
+        # terms[j] holds column j of U and V, or row j of W, by own rows.
+        terms: list[dict[int, Entry]] = []
+        uses = [sum(1 for code in row.tolist() if numbers.known[code]) for row in whole[own:]]
+        if sum(use * own for use in uses) > _STEPS:
+            raise ValueError(f"line {max(sums_line, line)}: the substitutions of {name} are used too often")
+        defined = [[(at, numbers.known[code]) for at, code in enumerate(row) if numbers.known[code]] for row in sums]
+        for column in whole.T.tolist():
+            term = {at: numbers.known[code] for at, code in enumerate(column[:own])}
+            for code, meaning in zip(column[own:], defined, strict=True):
+                for at, value in meaning if numbers.known[code] else ():
+                    term[at] += numbers.known[code] * value
+            terms.append(term)
+        factor, denominator = sparse_factor(terms, own)
+        factors.append((factor if mode < 2 else np.ascontiguousarray(factor.T), denominator))
+    return factors
+
+
+def dumps(scheme: Scheme) -> bytes:
+    """The three matrices, C not transposed, with fractions p/q.
+
+    Raises:
+        ValueError: the scheme is over F2 or F3.
+    """
+    require_ring(scheme, "a file of coefficient matrices", Ring.Z, Ring.Q)
+    blocks = ["\n".join(" ".join(row) for row in written(scheme, mode)) for mode in range(3)]
+    return (f"# {scheme.format} rank {scheme.rank}\n" + "\n#\n".join(blocks) + "\n").encode()
