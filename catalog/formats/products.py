@@ -22,9 +22,9 @@ from catalog.formats.text_common import NUMBER, bounded, number, shown
 from catalog.scheme import MAX_DIMENSION
 
 _TOKEN = re.compile(
-    rf"\s*(?:(?P<number>{NUMBER}(?:[ij](?![\w]))?)"
+    rf"(?P<number>{NUMBER}(?:[ij](?![\w]))?)"
     r"|(?P<name>[A-Za-z]+(?:\[\s*\d+\s*,\s*\d+\s*\]|_?\d+(?:[_,]\d+)?)?)"
-    r"|(?P<mark>[-+*/()])|(?P<rest>\S))"
+    r"|(?P<mark>[-+*/()])|(?P<rest>\S)"
 )
 _INDICES = re.compile(r"([A-Za-z]+)(?:\[\s*(\d+)\s*,\s*(\d+)\s*\]|_?(\d+)[_,](\d+)|_?(\d+))")
 # Real files nest three deep.

@@ -8,12 +8,14 @@ information" that define them: sums of entries of A, of entries of B, and of pro
 from __future__ import annotations
 
 import re
+from array import array
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from catalog.formats.draft import Draft, Entry
 from catalog.formats.text_common import (
+    Codes,
     Numbers,
     content_lines,
     draft_of,
@@ -33,7 +35,24 @@ _SUBSTITUTION = re.compile(r"#\s*substitution", re.IGNORECASE)
 # The most additions that putting in intermediate variables may take.
 _STEPS = 1 << 24
 
-Block = tuple[list[NDArray[np.int32]], int]
+
+@dataclass
+class _Block:
+    """The rows between two lines that begin with '#'.
+
+    Attributes:
+        line: the number of the line before it.
+        width: of every row.
+        codes: of all coefficients, row after row.
+    """
+
+    line: int
+    width: int = 0
+    codes: array = field(default_factory=lambda: array("i"))
+
+    def matrix(self) -> Codes:
+        """The codes as [rows, width]."""
+        return np.frombuffer(self.codes, dtype=np.int32).reshape(-1, max(self.width, 1))
 
 
 def accepts(data: bytes) -> bool:
@@ -51,43 +70,43 @@ def loads(data: bytes) -> list[Draft]:
         ValueError: the scheme is approximate, there are not three blocks, or their sizes do not fit.
     """
     numbers = Numbers()
-    blocks: list[Block] = [([], 0)]
+    blocks = [_Block(0)]
     substituted = 0
     for count, line in enumerate(text_of(data).split("\n"), 1):
         line = line.strip()
         if line.startswith("#"):
             # The rows before it end a block. An empty block is a heading, except among the substitutions.
-            if blocks[-1][0] or substituted:
-                blocks.append(([], count))
+            if blocks[-1].width or substituted:
+                blocks.append(_Block(count))
             if _SUBSTITUTION.match(line):
                 if substituted:
                     raise ValueError(f"line {count}: a second line of substitution information")
                 substituted = len(blocks)
         elif line:
-            rows, _ = blocks[-1]
-            rows.append(_row(numbers, line, count))
-            if len(rows[0]) != len(rows[-1]):
-                raise ValueError(f"line {count}: a row of {len(rows[-1])} coefficients after rows of {len(rows[0])}")
-    if not blocks[-1][0] and not substituted:
+            _add_row(blocks[-1], numbers, line.split(), count)
+    if not blocks[-1].width and not substituted:
         blocks.pop()
     plain, extra = (blocks[: substituted - 1], blocks[substituted - 1 :]) if substituted else (blocks, [])
     if len(plain) != 3 or len(extra) > 3:
         raise ValueError(f"it has {len(plain)} blocks of coefficients; U, V and W must be three, with '#' between them")
     if extra:
-        factors = _eliminated(numbers, plain, extra + [([], 0)] * (3 - len(extra)))
+        factors = _eliminated(numbers, plain, extra + [_Block(0)] * (3 - len(extra)))
     else:
-        factors = [numbers.factor(np.array(rows)) for rows, _ in plain]
+        factors = [numbers.factor(block.matrix()) for block in plain]
     ranks = {factor.shape[1] for factor, _ in factors}
     if len(ranks) > 1:
         raise ValueError(f"U, V and W have {', '.join(str(factor.shape[1]) for factor, _ in factors)} columns")
     return [draft_of("coefficient matrices", factors, ring=stated_ring(data))]
 
 
-def _row(numbers: Numbers, line: str, count: int) -> NDArray[np.int32]:
+def _add_row(block: _Block, numbers: Numbers, cells: list[str], count: int) -> None:
+    block.width = block.width or len(cells)
+    if len(cells) != block.width:
+        raise ValueError(f"line {count}: a row of {len(cells)} coefficients after rows of {block.width}")
     try:
-        return np.array([numbers[cell] for cell in line.split()], dtype=np.int32)
+        block.codes.extend([numbers[cell] for cell in cells])
     except ValueError as error:
-        for cell in line.split():
+        for cell in cells:
             if _PARAMETER.fullmatch(cell):
                 raise ValueError(
                     f"line {count}: the coefficient {shown(cell)} is a parameter, so the scheme is approximate "
@@ -96,25 +115,27 @@ def _row(numbers: Numbers, line: str, count: int) -> NDArray[np.int32]:
         raise ValueError(f"line {count}: {error}") from None
 
 
-def _eliminated(numbers: Numbers, plain: list[Block], extra: list[Block]) -> list[tuple[Factor, int]]:
+def _eliminated(numbers: Numbers, plain: list[_Block], extra: list[_Block]) -> list[tuple[Factor, int]]:
     """U, V and W of a file with intermediate variables, without them."""
     factors = []
     for mode, name in enumerate("UVW"):
-        rows, line = plain[mode]
-        sums, sums_line = extra[mode]
-        whole = np.array(rows) if mode < 2 else np.array(rows).T
+        line = max(plain[mode].line, extra[mode].line)
+        whole = plain[mode].matrix() if mode < 2 else plain[mode].matrix().T
+        sums = extra[mode].matrix()
         own = len(whole) - len(sums)
-        if own < 1 or (sums and len(sums[0]) != own):
+        if own < 1 or (len(sums) and sums.shape[1] != own):
             raise ValueError(
-                f"line {max(sums_line, line)}: {len(sums)} substitutions of {len(sums[0])} coefficients do not fit "
+                f"line {line}: {len(sums)} substitutions of {sums.shape[1]} coefficients do not fit "
                 f"{name}, which has {len(whole)} {'rows' if mode < 2 else 'columns'} with them"
             )
         # terms[j] holds column j of U and V, or row j of W, by own rows.
         terms: list[dict[int, Entry]] = []
         uses = [sum(1 for code in row.tolist() if numbers.known[code]) for row in whole[own:]]
         if sum(use * own for use in uses) > _STEPS:
-            raise ValueError(f"line {max(sums_line, line)}: the substitutions of {name} are used too often")
-        defined = [[(at, numbers.known[code]) for at, code in enumerate(row) if numbers.known[code]] for row in sums]
+            raise ValueError(f"line {line}: the substitutions of {name} are used too often")
+        defined = [
+            [(at, numbers.known[code]) for at, code in enumerate(row) if numbers.known[code]] for row in sums.tolist()
+        ]
         for column in whole.T.tolist():
             term = {at: numbers.known[code] for at, code in enumerate(column[:own])}
             for code, meaning in zip(column[own:], defined, strict=True):

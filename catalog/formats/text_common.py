@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from math import lcm
 
 import numpy as np
@@ -76,6 +77,7 @@ def bounded(value: Entry) -> Entry:
     return value
 
 
+@lru_cache(1 << 12)
 def number(text: str) -> Entry:
     """An integer, a fraction p/q or a finite decimal, exactly.
 

@@ -28,7 +28,8 @@ from catalog.scheme import Ring, Scheme
 
 _COMMENT = re.compile(r"#[^\n]*|\\\n")
 _TENSOR = re.compile(r"\bTensor\s*:=")
-_TOKEN = re.compile(rf"\s*([A-Za-z_]\w*|[+-]?\s*{NUMBER}(?:\s*/\s*\d+)?(?!\w)|\S|$)")
+# No token begins with blanks: looking for what follows them would take time quadratic in their number.
+_TOKEN = re.compile(rf"[A-Za-z_]\w*|(?:[+-]\s*+)?{NUMBER}(?:\s*+/\s*+\d+)?(?!\w)|\S")
 
 
 def accepts(data: bytes) -> bool:
@@ -73,9 +74,9 @@ class _Triads:
         self._advance()
 
     def _advance(self) -> None:
-        found = _TOKEN.match(self._text, self._next)
-        self.position, self._next = (found.start(1), found.end()) if found else (self._next, self._next)
-        self.token = found[1] if found else ""
+        found = _TOKEN.search(self._text, self._next)
+        self.position, self._next = found.span() if found else (self._next, len(self._text))
+        self.token = found[0] if found else ""
 
     def _expect(self, *tokens: str) -> None:
         for token in tokens:

@@ -28,7 +28,8 @@ from catalog.scheme import Ring, Scheme
 
 # An unclosed comment reaches to the end, so that the search stays linear.
 _COMMENT = re.compile(r"\(\*(?:.*?\*\)|.*\Z)|\\\n", re.DOTALL)
-_TOKEN = re.compile(rf"\s*(?:([{{}},;])|([+-]?\s*{NUMBER}(?:\s*/\s*\d+)?)|(\S))")
+# No token begins with blanks: looking for what follows them would take time quadratic in their number.
+_TOKEN = re.compile(rf"([{{}},;])|((?:[+-]\s*+)?{NUMBER}(?:\s*+/\s*+\d+)?)|(\S)")
 _START = re.compile(rb"\s*(?:\(\*.*?\*\)\s*)*(?:[A-Za-z]\w*\s*=\s*)?\{\s*\{\s*\{\s*\{\s*[-+\d.]", re.DOTALL)
 _NAMED = re.compile(r"\s*[A-Za-z]\w*\s*=")
 _DEPTH = 4

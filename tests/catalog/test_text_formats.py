@@ -223,8 +223,9 @@ def test_damaged_lists_are_refused(text, said):
 def test_maple_triads_with_spaces_and_broken_lines():
     draft = loads(
         text_maple,
-        "A := Matrix( 1,1,[[A_1_1]]) : # names\nTensor:= TriadSet( [\n Triad([ Matrix(1,1, [[1/2]]), Matrix(1,2,[[2,\\\n0]]),"
-        "Matrix([[1],[0]]) ] ),\nTriad([Matrix(1,1,[[1]]),Matrix(1,2,[[0, - 1]]),Matrix(2,1,[[0],[-1.0]])])]):\ncheck(1);",
+        "A := Matrix( 1,1,[[A_1_1]]) : # names\nTensor:= TriadSet( [\n Triad([ Matrix(1,1, [[1/2]]), "
+        "Matrix(1,2,[[2,\\\n0]]),Matrix([[1],[0]]) ] ),\n"
+        "Triad([Matrix(1,1,[[1]]),Matrix(1,2,[[0, - 1]]),Matrix(2,1,[[0],[-1.0]])])]):\ncheck(1);",
     )
     assert readings(draft)["transposed"].format == (1, 1, 2)
 
@@ -251,7 +252,8 @@ def test_coefficients_with_intermediate_variables():
     draft = loads(
         text_coefficients,
         "# eliminated\n1 0 0 0 0\n0 1 0 0 0\n0 0 0 1 0\n0 0 0 0 0\n0 0 1 0 2\n#\n1 0 0 0 1\n0 1 1 1 0\n"
-        "#\n1 0 0 0 0 0\n0 0 0 0 0 1\n0 0 0 0 0 0\n0 0 0 0 0 0\n# Substitution information\n1 -1/2 0 1\n#\n#\n0 1 0 3 0\n",
+        "#\n1 0 0 0 0 0\n0 0 0 0 0 1\n0 0 0 0 0 0\n0 0 0 0 0 0\n"
+        "# Substitution information\n1 -1/2 0 1\n#\n#\n0 1 0 3 0\n",
     )
     u, v, w = (f // d if d == 1 else f / d for f, d in zip(draft.factors, draft.denominators, strict=True))
     assert u[:, 2].tolist() == [1, -0.5, 0, 1] and u[:, 4].tolist() == [2, -1, 0, 2]
@@ -313,7 +315,8 @@ def test_brent_equations_must_agree():
 def test_straight_line_programs_with_common_sums():
     draft = loads(
         text_straight_line,
-        "# Yacas (mod 2!)\nS1 := a11 + a12;\nT_1 := b11 - b21;\nP01 := S1 * b11; P02 := (-a12)\n *T_1;\nR1 := P01 + 0*P02;\n"
+        "# Yacas (mod 2!)\nS1 := a11 + a12;\nT_1 := b11 - b21;\n"
+        "P01 := S1 * b11; P02 := (-a12)\n *T_1;\nR1 := P01 + 0*P02;\n"
         "c11 := R1 + P02;\nSimplify(c11 - (a11*b11 + a12*b21));\n",
     )
     assert draft.ring is Ring.F2 and draft.sizes == (1, 2, 1) and readings(draft)["row"].rank == 2
