@@ -7,6 +7,7 @@ Moosbauer, Flip graphs for matrix multiplication, 2022).
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from catalog.formats.draft import Draft, Entry
 from catalog.formats.products import Form, Value, index_of, parse
@@ -48,6 +49,7 @@ def loads(data: bytes) -> list[Draft]:
     terms: dict[str, list[Form]] = {letter: [] for letter in _LETTERS}
     shapes = {letter: [0, 0] for letter in _LETTERS}
 
+    @cache
     def value_of(name: str) -> Value:
         letter, row, column = index_of(name)
         if letter not in shapes:
