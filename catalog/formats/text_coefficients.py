@@ -19,6 +19,7 @@ from catalog.formats.text_common import (
     Numbers,
     content_lines,
     draft_of,
+    pieces,
     require_ring,
     shown,
     sparse_factor,
@@ -83,7 +84,7 @@ def loads(data: bytes) -> list[Draft]:
                     raise ValueError(f"line {count}: a second line of substitution information")
                 substituted = len(blocks)
         elif line:
-            _add_row(blocks[-1], numbers, line.split(), count)
+            _add_row(blocks[-1], numbers, line, count)
     if not blocks[-1].width and not substituted:
         blocks.pop()
     plain, extra = (blocks[: substituted - 1], blocks[substituted - 1 :]) if substituted else (blocks, [])
@@ -99,12 +100,13 @@ def loads(data: bytes) -> list[Draft]:
     return [draft_of("coefficient matrices", factors, ring=stated_ring(data))]
 
 
-def _add_row(block: _Block, numbers: Numbers, cells: list[str], count: int) -> None:
-    block.width = block.width or len(cells)
-    if len(cells) != block.width:
-        raise ValueError(f"line {count}: a row of {len(cells)} coefficients after rows of {block.width}")
+def _add_row(block: _Block, numbers: Numbers, line: str, count: int) -> None:
+    before = len(block.codes)
+    cells: list[str] = []
     try:
-        block.codes.extend([numbers[cell] for cell in cells])
+        for _, piece in pieces(line):
+            cells = piece.split()
+            block.codes.extend([numbers[cell] for cell in cells])
     except ValueError as error:
         for cell in cells:
             if _PARAMETER.fullmatch(cell):
@@ -113,6 +115,10 @@ def _add_row(block: _Block, numbers: Numbers, cells: list[str], count: int) -> N
                     "(of border rank) and not exact; only exact schemes can be read"
                 ) from None
         raise ValueError(f"line {count}: {error}") from None
+    width = len(block.codes) - before
+    block.width = block.width or width
+    if width != block.width:
+        raise ValueError(f"line {count}: a row of {width} coefficients after rows of {block.width}")
 
 
 def _eliminated(numbers: Numbers, plain: list[_Block], extra: list[_Block]) -> list[tuple[Factor, int]]:

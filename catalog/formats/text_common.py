@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catalog.formats.draft import Draft, Entry
-from catalog.scheme import Factor, Format, Ring, Scheme
+from catalog.scheme import MAX_DIMENSION, Factor, Format, Ring, Scheme
 
 Codes = NDArray[np.int32]
 
@@ -23,6 +23,8 @@ _MODULO_2 = re.compile(rb"^[ \t]*#[^\n]*?\bmod(?:ulo)?[ -]?2\b", re.IGNORECASE |
 _DIGITS = 40
 _BITS = 256
 _LARGEST = 1 << 62
+_BLANK = re.compile(r"\s")
+_INNER = re.compile(r"(?<=[-+/])\s+|\s+(?=/)")
 # Of one factor matrix. A few bytes of text can ask for a matrix of any size.
 _CELLS = 1 << 25
 
@@ -111,9 +113,20 @@ class Numbers(dict[str, int]):
         self.known: list[Entry] = []
 
     def __missing__(self, text: str) -> int:
-        self.known.append(number(text))
-        self[text] = len(self.known) - 1
+        value = number(text)
+        self[text] = len(self.known)
+        self.known.append(value)
         return self[text]
+
+    def row(self, cells: list[str]) -> list[int]:
+        """The codes of the entries of one row of a matrix; a sign and '/' may have blanks and line ends around them.
+
+        Raises:
+            ValueError: an entry is no number, or there are more of them than a matrix has columns.
+        """
+        if len(cells) > MAX_DIMENSION:
+            raise ValueError(f"a row of {len(cells)} entries; a matrix has at most {MAX_DIMENSION} columns")
+        return [self[_joined(cell.strip())] for cell in cells]
 
     def factor(self, codes: Codes) -> tuple[Factor, int]:
         """int64 numerators of the same shape and their denominator.
@@ -121,12 +134,17 @@ class Numbers(dict[str, int]):
         Raises:
             ValueError: a numerator has no 64 bits.
         """
-        used = [self.known[code] for code in np.unique(codes)]
-        common = _common(value.denominator for value in used)
+        used = np.flatnonzero(np.bincount(codes.ravel(), minlength=len(self.known))).tolist()
+        common = _common(self.known[code].denominator for code in used)
         table = np.zeros(len(self.known), dtype=np.int64)
-        for code, value in zip(np.unique(codes), used, strict=True):
-            table[code] = _fitting(value * common)
+        for code in used:
+            table[code] = _fitting(self.known[code] * common)
         return table[codes], common
+
+
+def _joined(cell: str) -> str:
+    """The entry without blanks beside its sign and '/'. Long ones are left for the check of numbers to refuse."""
+    return cell if len(cell) > 2 * _DIGITS else _INNER.sub("", cell)
 
 
 def sparse_factor(terms: Sequence[Mapping[int, Entry]], entries: int) -> tuple[Factor, int]:
@@ -193,12 +211,11 @@ def draft_of(
 ) -> Draft:
     """A draft from three numerators with their denominators.
 
-    Raises:
-        ValueError: fractions in a file that says "mod 2".
+    A ring that a comment states is believed only where it can be so: a lifted scheme may mention its origin "mod 2".
     """
     (u, du), (v, dv), (w, dw) = factors
-    if ring is not None and (du, dv, dw) != (1, 1, 1):
-        raise ValueError("it says mod 2 and has fractions")
+    if (du, dv, dw) != (1, 1, 1) or any(factor.min(initial=0) < 0 for factor in (u, v, w)):
+        ring = None
     return Draft(kind, (u, v, w), (du, dv, dw), sizes, ring, name)
 
 
@@ -214,13 +231,24 @@ def require_ring(scheme: Scheme, kind: str, *rings: Ring) -> None:
 
 def written(scheme: Scheme, mode: int) -> list[list[str]]:
     """The coefficients of one factor matrix as text p or p/q, [entries][r]."""
-    denominator = scheme.denominators[mode]
-    return [[str(Fraction(entry, denominator)) for entry in row] for row in scheme.factors[mode].tolist()]
+    factor, denominator = scheme.factors[mode], scheme.denominators[mode]
+    texts = {entry: str(Fraction(entry, denominator)) for entry in np.unique(factor).tolist()}
+    return [[texts[entry] for entry in row] for row in factor.tolist()]
 
 
 def transposed_order(scheme: Scheme) -> list[int]:
     """Rows of W in the order of C transposed, [n*m]: entry j*m + i is the row of C[i, j]."""
     return [i * scheme.n + j for j in range(scheme.n) for i in range(scheme.m)]
+
+
+def pieces(text: str, width: int = 1 << 16) -> Iterator[tuple[int, str]]:
+    """Parts of a text and where they begin, cut at blanks, so that a long line never has all its words in memory."""
+    start = 0
+    while start < len(text):
+        found = _BLANK.search(text, start + width)
+        end = found.start() if found else len(text)
+        yield start, text[start:end]
+        start = end
 
 
 def numbered(lines: str) -> Iterator[tuple[int, str]]:

@@ -8,6 +8,7 @@ meta flip graphs, 2025).
 from __future__ import annotations
 
 import re
+from array import array
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from catalog.formats.text_common import (
     content_lines,
     draft_of,
     line_at,
+    pieces,
     require_cells,
     stated_ring,
     text_of,
@@ -26,7 +28,7 @@ from catalog.formats.text_common import (
 from catalog.scheme import Factor, Format, Ring, Scheme
 
 _HEADER = re.compile(rb"[1-9]\d?[ \t]+[1-9]\d?[ \t]+[1-9]\d?[ \t]+[1-9]\d{0,7}")
-_ROW = re.compile(rb"-?\d+([ \t]+-?\d+)*")
+_ROW = re.compile(rb"-?\d+(?:\s|$)")
 _COMMENT = re.compile(r"^[ \t]*#[^\n]*", re.MULTILINE)
 _TOKEN = re.compile(r"\S+")
 
@@ -36,15 +38,12 @@ def accepts(data: bytes) -> bool:
     lines = content_lines(data, 3)
     if lines and re.fullmatch(rb"\d{1,8}", lines[0]):
         lines = lines[1:]
-    if (
-        len(lines) < 2
-        or not _HEADER.fullmatch(lines[0])
-        or not _ROW.fullmatch(lines[1][:4096].rpartition(b" ")[0] or lines[1])
-    ):
+    if len(lines) < 2 or not _HEADER.fullmatch(lines[0]) or not _ROW.match(lines[1]):
         return False
-    # Coefficient matrices of rank 4 look like a header, too; they go on with as many numbers, or with '#'.
     m, k, _, rank = map(int, lines[0].split())
-    return lines[1].count(b" ") + 1 != 4 or m * k * rank == 4 or b"\n#" not in data
+    cells = len(lines[1].split())
+    # A row of another format can look like a header; U follows it in one line, or broken where no '#' divides matrices.
+    return cells in (m * k * rank, 2 * m * k * rank) or (cells < m * k * rank and b"\n#" not in data)
 
 
 def loads(data: bytes) -> list[Draft]:
@@ -55,18 +54,14 @@ def loads(data: bytes) -> list[Draft]:
     """
     text = _COMMENT.sub("", text_of(data))
     numbers = Numbers()
-    where = 0
-
-    def tokens():
-        nonlocal where
-        for found in _TOKEN.finditer(text):
-            where = found.start()
-            yield numbers[found[0]]
-
-    try:
-        codes = np.fromiter(tokens(), dtype=np.int32)
-    except ValueError as error:
-        raise ValueError(f"line {line_at(text, where)}: {error}") from None
+    read = array("i")
+    for start, piece in pieces(text):
+        try:
+            read.extend([numbers[cell] for cell in piece.split()])
+        except ValueError as error:
+            wrong = next(found for found in _TOKEN.finditer(piece) if found[0] not in numbers)
+            raise ValueError(f"line {line_at(text, start + wrong.start())}: {error}") from None
+    codes = np.frombuffer(read, dtype=np.int32)
     several = len(text.lstrip().partition("\n")[0].split()) == 1
     ring = stated_ring(data)
     try:

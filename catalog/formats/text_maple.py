@@ -13,7 +13,6 @@ import numpy as np
 
 from catalog.formats.draft import Draft
 from catalog.formats.text_common import (
-    NUMBER,
     Numbers,
     blanked,
     draft_of,
@@ -24,12 +23,14 @@ from catalog.formats.text_common import (
     text_of,
     written,
 )
-from catalog.scheme import Ring, Scheme
+from catalog.scheme import MAX_DIMENSION, Ring, Scheme
 
+_PARAMETER = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _COMMENT = re.compile(r"#[^\n]*|\\\n")
 _TENSOR = re.compile(r"\bTensor\s*:=")
 # No token begins with blanks: looking for what follows them would take time quadratic in their number.
-_TOKEN = re.compile(rf"[A-Za-z_]\w*|(?:[+-]\s*+)?{NUMBER}(?:\s*+/\s*+\d+)?(?!\w)|\S")
+# A row of a matrix is one token.
+_TOKEN = re.compile(r"[A-Za-z_]\w*|\d+|\[[^\[\]()]*\]|\S")
 
 
 def accepts(data: bytes) -> bool:
@@ -109,18 +110,14 @@ class _Triads:
         self._expect("Matrix", "(")
         stated = (self._size(), self._size()) if self.token != "[" else None
         self._expect("[")
-        rows, columns, width = 0, None, 0
+        rows, width = 0, 0
         while not rows or self._more():
-            self._expect("[")
-            width = 0
-            while not width or self._more():
-                self.codes[mode].append(self._entry())
-                width += 1
-            self._expect("]")
+            row = self._row()
+            self.codes[mode].extend(row)
             rows += 1
-            if columns not in (None, width):
-                raise ValueError(f"a row of {width} entries after rows of {columns}")
-            columns = width
+            if rows > 1 and len(row) != width:
+                raise ValueError(f"a row of {len(row)} entries after rows of {width}")
+            width = len(row)
         self._expect("]", ")")
         shape = (rows, width)
         if stated not in (None, shape):
@@ -138,12 +135,17 @@ class _Triads:
         self._expect(",")
         return int(token)
 
-    def _entry(self) -> int:
-        if re.match(r"[A-Za-z_]", self.token):
-            raise ValueError(f"the entry {shown(self.token)} is a parameter; only schemes of numbers can be read")
-        code = self.numbers["".join(self.token.split())]
+    def _row(self) -> list[int]:
+        if len(self.token) < 2:
+            raise ValueError(f"{shown(self.token) if self.token else 'the end'} where a row of numbers must stand")
+        cells = self.token[1:-1].split(",", MAX_DIMENSION)
+        for cell in cells:
+            parameter = _PARAMETER.search(cell)
+            if parameter:
+                raise ValueError(f"the entry {shown(parameter[0])} is a parameter; only schemes of numbers can be read")
+        row = self.numbers.row(cells)
         self._advance()
-        return code
+        return row
 
 
 def dumps(scheme: Scheme) -> bytes:

@@ -13,7 +13,6 @@ import numpy as np
 
 from catalog.formats.draft import Draft
 from catalog.formats.text_common import (
-    NUMBER,
     Numbers,
     blanked,
     draft_of,
@@ -24,12 +23,13 @@ from catalog.formats.text_common import (
     text_of,
     written,
 )
-from catalog.scheme import Ring, Scheme
+from catalog.scheme import MAX_DIMENSION, Ring, Scheme
 
 # An unclosed comment reaches to the end, so that the search stays linear.
 _COMMENT = re.compile(r"\(\*(?:.*?\*\)|.*\Z)|\\\n", re.DOTALL)
 # No token begins with blanks: looking for what follows them would take time quadratic in their number.
-_TOKEN = re.compile(rf"([{{}},;])|((?:[+-]\s*+)?{NUMBER}(?:\s*+/\s*+\d+)?)|(\S)")
+# A row of numbers is one token.
+_TOKEN = re.compile(r"\{([^{}]*)\}|\S")
 _START = re.compile(rb"\s*(?:\(\*.*?\*\)\s*)*(?:[A-Za-z]\w*\s*=\s*)?\{\s*\{\s*\{\s*\{\s*[-+\d.]", re.DOTALL)
 _NAMED = re.compile(r"\s*[A-Za-z]\w*\s*=")
 _DEPTH = 4
@@ -53,8 +53,8 @@ def loads(data: bytes) -> list[Draft]:
     where = named.end() if named else 0
     try:
         for found in _TOKEN.finditer(text, where):
-            where = found.start(found.lastindex or 0)
-            reader.take(found[found.lastindex or 0], found.lastindex == 2)
+            where = found.start()
+            reader.take(found[0], found[1])
         reader.finish()
     except ValueError as error:
         raise ValueError(f"line {line_at(text, where)}: {error}") from None
@@ -84,19 +84,21 @@ class _Lists:
         self._ready = True  # for an element, as at the start of a list and after a comma
         self._ended = False
 
-    def take(self, token: str, is_number: bool) -> None:
+    def take(self, token: str, row: str | None) -> None:
         if self._ended:
             if token != ";":
                 raise ValueError(f"unexpected {shown(token)} after the last brace")
-        elif is_number:
-            if self._depth != _DEPTH:
-                raise ValueError(f"a number {self._depth} braces deep; entries stand {_DEPTH} deep")
+        elif row is not None:
+            if self._depth != _DEPTH - 1:
+                raise ValueError(f"a row of numbers {self._depth + 1} braces deep; they stand {_DEPTH} deep")
             self._element()
             mode = self.counts[1] - 1
-            self.codes[mode].append(self.numbers["".join(token.split())])
+            cells = row.split(",", MAX_DIMENSION)
+            self.codes[mode].extend(self.numbers.row(cells))
+            self._expect(_DEPTH - 1, mode, len(cells))
         elif token == "{":
-            if self._depth == _DEPTH:
-                raise ValueError(f"more than {_DEPTH} nested braces")
+            if self._depth == _DEPTH - 1:
+                raise ValueError(f"{shown(token)} in a row of numbers, or more than {_DEPTH} nested braces")
             if self._depth:
                 self._element()
             self.counts[self._depth] = 0
@@ -127,11 +129,13 @@ class _Lists:
         self._depth -= 1
         level = self._depth
         if level:
-            mode = self.counts[1] - 1 if level > 1 else 0
-            expected = self.expected.setdefault((level, mode), self.counts[level])
-            if self.counts[level] != expected:
-                raise ValueError(f"{self.counts[level]} {_LEVELS[level]} where there are {expected} elsewhere")
+            self._expect(level, self.counts[1] - 1 if level > 1 else 0, self.counts[level])
         self._ended = not level
+
+    def _expect(self, level: int, mode: int, count: int) -> None:
+        expected = self.expected.setdefault((level, mode), count)
+        if count != expected:
+            raise ValueError(f"{count} {_LEVELS[level]} where there are {expected} elsewhere")
 
 
 def dumps(scheme: Scheme) -> bytes:

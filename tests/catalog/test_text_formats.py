@@ -126,8 +126,9 @@ def test_sums_keep_each_coefficient():
 def test_a_comment_says_mod_2():
     assert loads(text_products, "# tensor (mod 2!) format\na11*b11*c11").ring is Ring.F2
     assert loads(text_products, "# tensor format\na11*b11*c11").ring is None
-    with pytest.raises(ValueError, match="mod 2 and has fractions"):
-        text_products.loads(b"# mod 2\n0.5*a11*b11*c11")
+    # Lifted schemes mention where they come from.
+    assert loads(text_products, "# lifted from mod 2\n-a11*b11*c11").ring is None
+    assert loads(text_products, "# lifted from mod 2\na11*b11*c11/3").ring is None
 
 
 @pytest.mark.parametrize(
@@ -205,12 +206,16 @@ def test_mathematica_lists_with_comments_and_broken_lines():
         ("{{{{1}}, {{1}}, {{1}}},\n {{{1, 2}}, {{1}}, {{1}}}}", "line 2: 2 entries of a row where there are 1"),
         ("{{{{1}}, {{1}}}}", "line 1: 2 matrices of a term where there are 3"),
         ("{{{{1}}, {{1}}, {{1}}, {{1}}}}", "line 1: a term of more than three"),
-        ("{{{{1 2}}}}", "line 1: a comma is missing"),
-        ("{{{{1,}}}}", "line 1: unexpected '}'"),
-        ("{{{{{1}}}}}", "line 1: more than 4 nested braces"),
+        ("{{{{1 2}}}}", "line 1: '1 2' is no number"),
+        ("{{{{1}{2}}}}", "line 1: a comma is missing"),
+        ("{{{{1- 2}}}}", "line 1: '1-2' is no number"),
+        ("{{{{1,}}}}", "line 1: '' is no number"),
+        ("{{{{{1}}}}}", "line 1: .* more than 4 nested braces"),
+        ("{{{1}}}", "line 1: a row of numbers 3 braces deep"),
+        ("{{{{1}},,}}", "line 1: unexpected ','"),
         ("{" * 1_000_000, "more than 4 nested braces"),
         ("{{{{1}}, {{1}}, {{1}}}", "ends within a list"),
-        ("{{{{1}}, {{x}}, {{1}}}}", "line 1: unexpected 'x'"),
+        ("{{{{1}}, {{x}}, {{1}}}}", "line 1: 'x' is no number"),
         ("{{{{1}}, {{1}}, {{1}}}}}", "after the last brace"),
         ("{{{{1, 2}}, {{1}}, {{1}}}}", "belong to no matrix product"),
     ],
@@ -235,6 +240,10 @@ def test_maple_triads_with_spaces_and_broken_lines():
     [
         ("Tensor:", "line 2: the Tensor is 'Tensor', a placeholder"),
         ("TriadSet([Triad([Matrix(1,1,[[l]])", "line 2: the entry 'l' is a parameter"),
+        ("TriadSet([Triad([Matrix(1,1,[[1/l]])", "line 2: the entry 'l' is a parameter"),
+        ("TriadSet([Triad([Matrix(1,1,[[1 2]])", "line 2: '1 2' is no number"),
+        ("TriadSet([Triad([Matrix(1,1,1)", "line 2: .* must stand"),
+        ("TriadSet([Triad([Matrix(1,65,[[" + "0," * 64 + "0]])", "line 2: a row of 65 entries"),
         ("TriadSet([Triad([Matrix(1,2,[[1]])", "line 2: a matrix of 1 x 1 entries says that it has 1 x 2"),
         ("TriadSet([Triad([Matrix(2,1,[[1],[1,2]])", "line 2: a row of 2 entries after rows of 1"),
         ("TriadSet([Triad([Matrix(1,1,[[1]]),Matrix(1,1,[[1]])])", r"line 2: '\]' where ',' must stand"),
@@ -315,8 +324,8 @@ def test_brent_equations_must_agree():
 def test_straight_line_programs_with_common_sums():
     draft = loads(
         text_straight_line,
-        "# Yacas (mod 2!)\nS1 := a11 + a12;\nT_1 := b11 - b21;\n"
-        "P01 := S1 * b11; P02 := (-a12)\n *T_1;\nR1 := P01 + 0*P02;\n"
+        "# Yacas (mod 2!)\nS1 := a11 + a12;\nT_1 := b11 + b21;\n"
+        "P01 := S1 * b11; P02 := (a12)\n *T_1;\nR1 := P01 + 0*P02;\n"
         "c11 := R1 + P02;\nSimplify(c11 - (a11*b11 + a12*b21));\n",
     )
     assert draft.ring is Ring.F2 and draft.sizes == (1, 2, 1) and readings(draft)["row"].rank == 2
