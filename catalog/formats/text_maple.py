@@ -34,8 +34,8 @@ _TOKEN = re.compile(r"[A-Za-z_]\w*|\d+|\[[^\[\]()]*\]|\S")
 
 
 def accepts(data: bytes) -> bool:
-    """Whether it defines a tensor, which Maple calls by the name of the catalogue."""
-    return re.search(rb"\bTensor\s*:=", data) is not None
+    """Whether one of its first lines defines a Tensor, the name that the catalogue gives it."""
+    return re.search(rb"\bTensor\s*:=", data[: 1 << 20]) is not None
 
 
 def loads(data: bytes) -> list[Draft]:
