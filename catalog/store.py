@@ -14,6 +14,7 @@ from catalog import index as indexing
 from catalog import shards as sharding
 from catalog.canonical import digest
 from catalog.check import Bad, Report, check_shards
+from catalog.entries import Entry, read_entries
 from catalog.errors import CatalogError, DamagedError, UnknownSchemeError
 from catalog.files import sync_folder
 from catalog.folder import Folder, begin_with
@@ -34,15 +35,6 @@ class Added:
 
     id: str
     status: Literal["new", "duplicate"]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A scheme of the catalog with its id and provenance."""
-
-    id: str
-    scheme: Scheme
-    provenance: Provenance
 
 
 def default_path() -> Path:
@@ -190,21 +182,12 @@ class Catalog:
             name, position = index.places[resolve(index, prefix)]
             # A compaction by another process may remove the shard just now; then its successor is asked.
             with suppress(FileNotFoundError):
-                return _entry(self._folder.read(name).stored(position))
+                return Entry.of(self._folder.read(name).stored(position))
         raise CatalogError(f"shard {name} vanished while it was read; try again")
 
-    def entries(self) -> Iterator[Entry]:
-        """Every scheme once, shard by shard; errors as ``get``."""
-        by_shard: dict[str, list[int]] = {}
-        for name, position in self._folder.load()[0].places.values():
-            by_shard.setdefault(name, []).append(position)
-        for name, positions in sorted(by_shard.items()):
-            try:
-                shard = self._folder.read(name)
-            except FileNotFoundError:
-                raise CatalogError(f"shard {name} vanished while it was read; try again") from None
-            for position in sorted(positions):
-                yield _entry(shard.stored(position))
+    def entries(self, damaged: list[DamagedError] | None = None) -> Iterator[Entry]:
+        """Every scheme once, shard by shard; errors as ``get``, unless there is a list to put damages in."""
+        return read_entries(self._folder, self._folder.load()[0].places, damaged)
 
     def rows(
         self, format: Format | None = None, ring: Ring | None = None, ternary: bool = False, holding: bool = False
@@ -291,7 +274,3 @@ def resolve(index: Index, prefix: str) -> str:
     raise UnknownSchemeError(
         f"{len(found)} schemes have ids that start with {prefix!r} ({shown}, ...); give more digits"
     )
-
-
-def _entry(stored: Stored) -> Entry:
-    return Entry(stored.row.id, stored.scheme, stored.provenance)

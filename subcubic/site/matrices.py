@@ -1,0 +1,104 @@
+"""Pictures of the factor matrices U, V, W as SVG text: sign by colour and by mark, other sizes written out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from markupsafe import Markup
+
+from catalog.scheme import Factor, Scheme
+
+# Pixels of a coefficient.
+_CELL = 12
+_LABEL = 7
+_TOP = 14
+# Marks come from two patterns with the period of a cell, so that one short path draws all coefficients of a sign.
+PATTERNS = Markup(
+    '<svg class="patterns" width="0" height="0" aria-hidden="true" focusable="false"><defs>'
+    '<pattern id="plus" width="1" height="1" y="-.5" patternUnits="userSpaceOnUse"><path class="positive" '
+    'd="M0 0h1v1H0z"/><path class="mark" d="M.25 .5h.5M.5 .25v.5"/></pattern>'
+    '<pattern id="minus" width="1" height="1" y="-.5" patternUnits="userSpaceOnUse"><path class="negative" '
+    'd="M0 0h1v1H0z"/><path class="mark" d="M.25 .5h.5"/></pattern>'
+    "</defs></svg>"
+)
+
+
+def pictures(scheme: Scheme) -> Iterator[tuple[str, Markup]]:
+    """Name and picture of U, V and W: a row per matrix entry, a column per product.
+
+    The pictures need ``PATTERNS`` once in the page.
+    """
+    m, k, n = scheme.format
+    shapes = (("U", "a", m, k), ("V", "b", k, n), ("W", "c", m, n))
+    separator = "_" if max(scheme.format) > 9 else ""
+    for shape, factor, denominator in zip(shapes, scheme.factors, scheme.denominators, strict=True):
+        name, letter, rows, columns = shape
+        labels = [f"{letter}{i}{separator}{j}" for i in range(1, rows + 1) for j in range(1, columns + 1)]
+        yield name, _picture(name, labels, columns, factor, denominator)
+
+
+def _picture(name: str, labels: list[str], columns: int, factor: Factor, denominator: int) -> Markup:
+    """One matrix; bands set the rows of the matrix that is multiplied apart."""
+    height, width = factor.shape
+    left = _LABEL * max(map(len, labels)) + 6
+    positive, negative, others = "", "", []
+    larger: dict[bool, str] = {True: "", False: ""}
+    for y, row in enumerate(factor.tolist()):
+        for x, length, value in _runs(row):
+            if abs(value) == denominator:
+                stroke = f"M{x} {y}h{length}"
+                positive, negative = (positive + stroke, negative) if value > 0 else (positive, negative + stroke)
+                continue
+            larger[value > 0] += f"M{x} {y}h{length}"
+            text = _text(Fraction(value, denominator))
+            others += [(x + i, y, text) for i in range(length)]
+    parts = [f'<path class="band" d="{_bands(height, width, columns)}"/>']
+    parts += [f'<path class="{sign}" d="{path}"/>' for sign, path in _pairs(larger) if path]
+    parts += [
+        f'<path stroke="url(#{pattern})" d="{path}"/>'
+        for pattern, path in (("plus", positive), ("minus", negative))
+        if path
+    ]
+    middle = left + _CELL // 2
+    values = [_value(middle + x * _CELL, _TOP + y * _CELL + 9, text) for x, y, text in others]
+    ticks = [f'<text x="{middle + x * _CELL}">{x + 1}</text>' for x in range(width) if x == 0 or (x + 1) % 5 == 0]
+    names = [f'<text y="{_TOP + y * _CELL + 9}">{label}</text>' for y, label in enumerate(labels)]
+    count = int((factor != 0).sum())
+    told = f"{name}: {height} rows, {width} columns, {count} coefficients that are not zero"
+    size = f'width="{left + width * _CELL}" height="{_TOP + height * _CELL}"'
+    return Markup(
+        f'<svg class="matrix" {size} role="img" aria-label="{told}">'
+        f'<g transform="translate({left} {_TOP}) scale({_CELL}) translate(0 .5)">{"".join(parts)}</g>'
+        f'<g class="ticks" transform="translate(0 10)">{"".join(ticks)}</g>'
+        f'<g class="names" transform="translate({left - 4})">{"".join(names)}</g>'
+        f'<g class="values">{"".join(values)}</g></svg>'
+    )
+
+
+def _value(x: int, y: int, text: str) -> str:
+    narrow = f' textLength="{_CELL - 1}" lengthAdjust="spacingAndGlyphs"' if len(text) > 2 else ""
+    return f'<text x="{x}" y="{y}"{narrow}>{text}</text>'
+
+
+def _pairs(larger: dict[bool, str]) -> tuple[tuple[str, str], ...]:
+    return ("cells positive", larger[True]), ("cells negative", larger[False])
+
+
+def _runs(row: list[int]) -> Iterator[tuple[int, int, int]]:
+    """Start, length and value of every run of equal coefficients that are not zero."""
+    start = 0
+    for x in range(1, len(row) + 1):
+        if x == len(row) or row[x] != row[start]:
+            if row[start]:
+                yield start, x - start, row[start]
+            start = x
+
+
+def _bands(height: int, width: int, columns: int) -> str:
+    """Every second row of the matrix that is multiplied, which takes ``columns`` rows here."""
+    return "".join(f"M0 {y - 0.5:g}h{width}v{min(columns, height - y)}H0z" for y in range(0, height, 2 * columns))
+
+
+def _text(value: Fraction) -> str:
+    return f"{'+' if value > 0 else chr(0x2212)}{abs(value)}"
