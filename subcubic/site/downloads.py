@@ -18,8 +18,10 @@ from codegen.statements import statements
 # Coefficients up to which code is written: finding its shared sums takes longer than all else of a page.
 CODE_LIMIT = 1000
 FORMULAS = "formulas"
+# Products up to which a page shows the formulas; beyond, they are in a file.
+SHOWN = 128
 # Texts of more bytes are archives, which have a tenth of them.
-_ZIPPED = 8000
+_ZIPPED = 4000
 # A constant time, so that the same scheme gives the same bytes.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -49,7 +51,8 @@ def downloads(scheme: Scheme, identity: str, name: str, version: str) -> Iterato
     """
     yield _text(f"{name}.json", "scheme, JSON", json_format.dumps(scheme, identity))
     yield Download(f"{name}.npz", "scheme, NumPy archive", npz_format.dumps(scheme))
-    yield _text(f"{name}.txt", FORMULAS, f"{describe(scheme)}\n".encode())
+    if scheme.rank > SHOWN:
+        yield _text(f"{name}.txt", FORMULAS, f"{describe(scheme)}\n".encode())
     if not has_code(scheme):
         return
     made = None if scheme.ring.modulus else plan(scheme)

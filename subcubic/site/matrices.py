@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
+import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from catalog.scheme import Factor, Scheme
 
@@ -13,7 +15,7 @@ from catalog.scheme import Factor, Scheme
 _CELL = 12
 _LABEL = 7
 _TOP = 14
-# Marks come from two patterns with the period of a cell, so that one short path draws all coefficients of a sign.
+# Marks come from two patterns with the period of a cell, so that one path draws all coefficients of a sign.
 PATTERNS = Markup(
     '<svg class="patterns" width="0" height="0" aria-hidden="true" focusable="false"><defs>'
     '<pattern id="plus" width="1" height="1" y="-.5" patternUnits="userSpaceOnUse"><path class="positive" '
@@ -42,26 +44,23 @@ def _picture(name: str, labels: list[str], columns: int, factor: Factor, denomin
     """One matrix; bands set the rows of the matrix that is multiplied apart."""
     height, width = factor.shape
     left = _LABEL * max(map(len, labels)) + 6
-    positive, negative, others = "", "", []
-    larger: dict[bool, str] = {True: "", False: ""}
-    for y, row in enumerate(factor.tolist()):
-        for x, length, value in _runs(row):
-            if abs(value) == denominator:
-                stroke = f"M{x} {y}h{length}"
-                positive, negative = (positive + stroke, negative) if value > 0 else (positive, negative + stroke)
-                continue
-            larger[value > 0] += f"M{x} {y}h{length}"
-            text = _text(Fraction(value, denominator))
-            others += [(x + i, y, text) for i in range(length)]
+    one, middle = factor == denominator, left + _CELL // 2
+    minus = factor == -denominator
+    others = (factor != 0) & ~one & ~minus
+    line = _snake(height, width)
     parts = [f'<path class="band" d="{_bands(height, width, columns)}"/>']
-    parts += [f'<path class="{sign}" d="{path}"/>' for sign, path in _pairs(larger) if path]
-    parts += [
-        f'<path stroke="url(#{pattern})" d="{path}"/>'
-        for pattern, path in (("plus", positive), ("minus", negative))
-        if path
+    for paint, chosen in (
+        ('stroke="url(#plus)"', one),
+        ('stroke="url(#minus)"', minus),
+        ('class="positive"', others & (factor > 0)),
+        ('class="negative"', others & (factor < 0)),
+    ):
+        if chosen.any():
+            parts.append(f'<path {paint} d="{line}" stroke-dasharray="{_dashes(chosen)}"/>')
+    values = [
+        _value(middle + x * _CELL, _TOP + y * _CELL + 9, _text(Fraction(int(factor[y, x]), denominator)))
+        for y, x in np.argwhere(others).tolist()
     ]
-    middle = left + _CELL // 2
-    values = [_value(middle + x * _CELL, _TOP + y * _CELL + 9, text) for x, y, text in others]
     ticks = [f'<text x="{middle + x * _CELL}">{x + 1}</text>' for x in range(width) if x == 0 or (x + 1) % 5 == 0]
     names = [f'<text y="{_TOP + y * _CELL + 9}">{label}</text>' for y, label in enumerate(labels)]
     count = int((factor != 0).sum())
@@ -76,23 +75,30 @@ def _picture(name: str, labels: list[str], columns: int, factor: Factor, denomin
     )
 
 
+def _snake(height: int, width: int) -> str:
+    """A line through all cells: the first row from left to right, the second from right to left, and so on."""
+    turns = "".join("v1H0" if y % 2 else f"v1h{width}" for y in range(1, height))
+    return f"M0 0h{width}{turns}"
+
+
+def _dashes(chosen: NDArray[np.bool_]) -> str:
+    """Dashes that cover the chosen cells of the snake, and no other: half as many bytes as a stroke for each.
+
+    The step of one unit to the next row is never covered.
+    """
+    rows = chosen.astype(np.int8)
+    rows[1::2] = rows[1::2, ::-1]
+    # A cell before the first row and one for the step after each row are empty.
+    line = np.concatenate([[0], np.pad(rows, ((0, 0), (0, 1))).ravel()])
+    edges = np.flatnonzero(np.diff(line))
+    lengths = np.diff(edges, append=line.size - 1).tolist()
+    # A pattern begins with a dash, here of no length, and ends with a gap.
+    return f"0 {int(edges[0])} {' '.join(map(str, lengths))}"
+
+
 def _value(x: int, y: int, text: str) -> str:
     narrow = f' textLength="{_CELL - 1}" lengthAdjust="spacingAndGlyphs"' if len(text) > 2 else ""
     return f'<text x="{x}" y="{y}"{narrow}>{text}</text>'
-
-
-def _pairs(larger: dict[bool, str]) -> tuple[tuple[str, str], ...]:
-    return ("cells positive", larger[True]), ("cells negative", larger[False])
-
-
-def _runs(row: list[int]) -> Iterator[tuple[int, int, int]]:
-    """Start, length and value of every run of equal coefficients that are not zero."""
-    start = 0
-    for x in range(1, len(row) + 1):
-        if x == len(row) or row[x] != row[start]:
-            if row[start]:
-                yield start, x - start, row[start]
-            start = x
 
 
 def _bands(height: int, width: int, columns: int) -> str:

@@ -15,12 +15,10 @@ from catalog.formulas import formulas
 from catalog.measures import exponent, stability
 from subcubic.output import cell
 from subcubic.site import citation, matrices, measured, plots, ranks
-from subcubic.site.downloads import CODE_LIMIT, FORMULAS, Download, has_code
+from subcubic.site.downloads import CODE_LIMIT, FORMULAS, SHOWN, Download, has_code
 from subcubic.site.model import Content, Group, Sheet
 
 ASSETS = ("site.css", "site.js")
-# Products up to which a page shows the formulas; beyond, they are in a file.
-_SHOWN = 128
 
 
 class Pages:
@@ -79,15 +77,15 @@ class Pages:
             "scheme",
             sheet=sheet,
             files=files,
-            formula_file=next(file.name for file in files if file.what == FORMULAS),
-            formulas=formulas(scheme) if scheme.rank <= _SHOWN else None,
+            formula_file=next((file.name for file in files if file.what == FORMULAS), None),
+            formulas=formulas(scheme) if scheme.rank <= SHOWN else None,
             pictures=list(matrices.pictures(scheme)),
             patterns=matrices.PATTERNS,
             exponent=exponent(scheme),
             stability=stability(scheme) if rounded else None,
             parents=[(parent, self.content.named(parent)) for parent in sheet.made.parents],
             users=self.content.users.get(sheet.row.id, []),
-            options=json.dumps(sheet.made.options, indent=1, ensure_ascii=False) if sheet.made.options else "",
+            options=json.dumps(sheet.made.options, ensure_ascii=False) if sheet.made.options else "",
             bibtex=citation.bibtex(sheet.row, sheet.made),
             code=has_code(scheme),
             code_limit=CODE_LIMIT,

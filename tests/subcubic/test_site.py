@@ -172,16 +172,34 @@ def test_shades_follow_the_gap():
     assert replace(cell, known=None).shade == "unknown" and replace(cell, row=None).shade == "none"
 
 
+def cells_of(picture, paint):
+    """The cells that the dashes of a path cover."""
+    path = re.search(f'<path {re.escape(paint)} d="M0 0h(\\d+)([^"]*)" stroke-dasharray="([^"]*)"', picture)
+    if not path:
+        return set()
+    width, height = int(path[1]), 1 + path[2].count("v1")
+    dashes = [int(length) for length in path[3].split()]
+    assert len(dashes) % 2 == 0 and sum(dashes) == height * (width + 1)
+    found, place = set(), 0
+    for dash, gap in zip(dashes[::2], dashes[1::2], strict=True):
+        for step in range(place, place + dash):
+            y, x = divmod(step, width + 1)
+            assert x < width, "the step to the next row is covered"
+            found.add((y, width - 1 - x if y % 2 else x))
+        place += dash + gap
+    return found
+
+
 def test_pictures_draw_every_coefficient():
-    scheme = Scheme(Format(1, 1, 1), Ring.Q, [[1, 1, -3]], [[2, 2, 1]], [[1, -1, 0]], denominators=(1, 2, 1))
-    drawn = {name: str(picture) for name, picture in matrices.pictures(scheme)}
-    assert '<path stroke="url(#plus)" d="M0 0h2"/>' in drawn["U"] and ">\N{MINUS SIGN}3</text>" in drawn["U"]
-    assert '<path stroke="url(#plus)" d="M0 0h2"/>' in drawn["V"] and ">+1/2</text>" in drawn["V"]
-    assert '<path stroke="url(#minus)" d="M1 0h1"/>' in drawn["W"] and "2 coefficients" in drawn["W"]
-    for scheme in (winograd(), extend(winograd(), "n"), strassen(Ring.F2)):
-        for (_, picture), factor in zip(matrices.pictures(scheme), scheme.factors, strict=True):
-            for sign, value in (("plus", 1), ("minus", -1)):
-                path = re.search(f'url\\(#{sign}\\)" d="([^"]*)"', picture)
-                runs = re.findall(r"M(\d+) (\d+)h(\d+)", path[1] if path else "")
-                cells = {(int(y), int(x) + i) for x, y, length in runs for i in range(int(length))}
-                assert cells == {(int(y), int(x)) for y, x in np.argwhere(factor == value)}
+    small = Scheme(Format(1, 1, 1), Ring.Q, [[1, 1, -3]], [[2, 2, 1]], [[1, -1, 0]], denominators=(1, 2, 1))
+    drawn = {name: str(picture) for name, picture in matrices.pictures(small)}
+    assert cells_of(drawn["U"], 'class="negative"') == {(0, 2)} and ">\N{MINUS SIGN}3</text>" in drawn["U"]
+    assert cells_of(drawn["V"], 'class="positive"') == {(0, 2)} and ">+1/2</text>" in drawn["V"]
+    assert "2 coefficients" in drawn["W"]
+    for scheme in (small, winograd(), extend(winograd(), "n"), strassen(Ring.F2), classical(Format(2, 3, 4))):
+        for (_, picture), factor, over in zip(
+            matrices.pictures(scheme), scheme.factors, scheme.denominators, strict=True
+        ):
+            for sign, value in (("plus", over), ("minus", -over)):
+                expected = {(int(y), int(x)) for y, x in np.argwhere(factor == value)}
+                assert cells_of(picture, f'stroke="url(#{sign})"') == expected

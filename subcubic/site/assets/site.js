@@ -65,7 +65,11 @@
     }));
     let sorted = null, falling = false, shown = PAGE, fitting = [];
 
-    const value = (row, column) => (column === FORMAT ? order.get(row) : row[column]);
+    const ringOf = (row) => (row[TERNARY] ? `${row[RING]}, ternary` : row[RING]);
+    const value = (row, column) => {
+      if (column === FORMAT) return order.get(row); // by sizes, as the rows come
+      return column === RING ? ringOf(row) : row[column];
+    };
     const compare = (a, b) => {
       const [x, y] = [value(a, sorted), value(b, sorted)];
       if (x === y) return order.get(a) - order.get(b);
@@ -82,8 +86,7 @@
       first.append(link);
       tr.append(first);
       for (const [column, , number] of COLUMNS.slice(1)) {
-        let text = row[column];
-        if (column === RING && row[TERNARY]) text = `${text}, ternary`;
+        const text = column === RING ? ringOf(row) : row[column];
         const cell = make("td", text === null || text === "" ? "-" : String(text));
         if (number) cell.className = "number";
         if (column === RATIO && row[DEVICE]) cell.title = row[DEVICE];
