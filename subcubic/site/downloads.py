@@ -19,9 +19,9 @@ from codegen.statements import statements
 CODE_LIMIT = 1000
 FORMULAS = "formulas"
 # Products up to which a page shows the formulas; beyond, they are in a file.
-SHOWN = 128
+SHOWN = 64
 # Texts of more bytes are archives, which have a tenth of them.
-_ZIPPED = 4000
+_ZIPPED = 2000
 # A constant time, so that the same scheme gives the same bytes.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 

@@ -17,12 +17,11 @@ _LABEL = 7
 _TOP = 14
 # Marks come from two patterns with the period of a cell, so that one path draws all coefficients of a sign.
 PATTERNS = Markup(
-    '<svg class="patterns" width="0" height="0" aria-hidden="true" focusable="false"><defs>'
+    '<svg class="patterns" width="0" height="0" aria-hidden="true"><defs>'
     '<pattern id="plus" width="1" height="1" y="-.5" patternUnits="userSpaceOnUse"><path class="positive" '
-    'd="M0 0h1v1H0z"/><path class="mark" d="M.25 .5h.5M.5 .25v.5"/></pattern>'
+    'd="M0 0h1v1H0z"/><path d="M.25 .5h.5M.5 .25v.5"/></pattern>'
     '<pattern id="minus" width="1" height="1" y="-.5" patternUnits="userSpaceOnUse"><path class="negative" '
-    'd="M0 0h1v1H0z"/><path class="mark" d="M.25 .5h.5"/></pattern>'
-    "</defs></svg>"
+    'd="M0 0h1v1H0z"/><path d="M.25 .5h.5"/></pattern></defs></svg>'
 )
 
 
@@ -61,8 +60,9 @@ def _picture(name: str, labels: list[str], columns: int, factor: Factor, denomin
         _value(middle + x * _CELL, _TOP + y * _CELL + 9, _text(Fraction(int(factor[y, x]), denominator)))
         for y, x in np.argwhere(others).tolist()
     ]
-    ticks = [f'<text x="{middle + x * _CELL}">{x + 1}</text>' for x in range(width) if x == 0 or (x + 1) % 5 == 0]
-    names = [f'<text y="{_TOP + y * _CELL + 9}">{label}</text>' for y, label in enumerate(labels)]
+    every = 5 if width <= 30 else 10
+    ticks = [f'<text x="{middle + x * _CELL}">{x + 1}</text>' for x in range(width) if x == 0 or (x + 1) % every == 0]
+    names = [f'<text y="{_TOP + y * _CELL + 9}">{labels[y]}</text>' for y in range(0, height, columns)]
     count = int((factor != 0).sum())
     told = f"{name}: {height} rows, {width} columns, {count} coefficients that are not zero"
     size = f'width="{left + width * _CELL}" height="{_TOP + height * _CELL}"'

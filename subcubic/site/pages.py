@@ -28,10 +28,10 @@ class Pages:
         content: all that is shown.
         version: of this program.
         commit: of this program.
-        made: time of making, for people.
+        created: time of making, for people.
     """
 
-    def __init__(self, content: Content, version: str, commit: str, made: str) -> None:
+    def __init__(self, content: Content, version: str, commit: str, created: str) -> None:
         self.content = content
         self._environment = jinja2.Environment(
             loader=jinja2.FunctionLoader(_template),
@@ -42,7 +42,7 @@ class Pages:
         )
         self._environment.filters["cell"] = cell
         self._environment.globals.update(
-            version=version, commit=commit, made=made, convention=CONVENTION, content=content
+            version=version, commit=commit, created=created, convention=CONVENTION, content=content
         )
 
     def start(self) -> str:
