@@ -21,7 +21,7 @@ from subcubic.output import note
 from subcubic.site.build import build
 from subcubic.starter import shipped
 
-# What a site of 1,000 schemes may take.
+# What a site of 1,000 schemes may take, in seconds of one core.
 _SECONDS, _BYTES = 60.0, 20_000_000
 # Base cases are turned; what is composed of them stays as it is, as in a catalog that grows.
 _LARGEST = 5
@@ -67,18 +67,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         fill(catalog, given.schemes)
         before = _cpu_seconds()
         built = build(catalog, given.output or Path(scratch) / "site", RESULTS)
+        spent = _cpu_seconds() - before
         facts = {
             "schemes": built.schemes,
             "pages": built.pages,
             "files": built.files,
             "bytes": built.bytes,
             "seconds": round(built.seconds, 2),
-            "cpu_seconds": round(_cpu_seconds() - before, 2),
+            "cpu_seconds": round(spent, 2),
             "kilobytes_per_scheme": round(built.bytes / built.schemes / 1000, 2),
         }
     print(json.dumps(facts, indent=1))
     scale = max(1.0, built.schemes / 1000)
-    return int(built.bytes > _BYTES * scale or built.seconds > _SECONDS * scale)
+    return int(built.bytes > _BYTES * scale or spent > _SECONDS * scale)
 
 
 def _cpu_seconds() -> float:

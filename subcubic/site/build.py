@@ -78,4 +78,5 @@ def build(catalog: Catalog, folder: Path, results: Path | None = None) -> Built:
 
 
 def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+    # Texts of strangers may hold half of a surrogate pair, which no encoding has.
+    path.write_bytes(text.encode("utf-8", "replace"))

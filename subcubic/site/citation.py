@@ -25,11 +25,17 @@ def bibtex(row: Row, made: Provenance) -> str:
         "author": f"{{{tex(made.discoverer)}}}" if made.discoverer else "{subcubic}",
         "year": year(made),
         "howpublished": tex(made.source or f"Catalog of subcubic, version {made.version}"),
-        "note": tex(f"SHA-256 {row.id}, method {made.method}, seed {made.seed}, commit {made.commit}"),
+        "note": tex(_note(row, made)),
         "annote": tex(made.citation),
     }
     lines = [f"  {name} = {{{value}}}," for name, value in fields.items() if value]
     return "\n".join([f"@misc{{subcubic-{row.format}-r{row.rank}-{row.ring}-{row.id[:12]},", *lines, "}"])
+
+
+def _note(row: Row, made: Provenance) -> str:
+    seed = "" if made.seed is None else f", seed {made.seed}"
+    commit = "" if made.commit == "unknown" else f", commit {made.commit}"
+    return f"SHA-256 {row.id}, method {made.method}{seed}{commit}"
 
 
 def year(made: Provenance) -> str:

@@ -63,15 +63,16 @@ def _picture(name: str, labels: list[str], columns: int, factor: Factor, denomin
     every = 5 if width <= 30 else 10
     ticks = [f'<text x="{middle + x * _CELL}">{x + 1}</text>' for x in range(width) if x == 0 or (x + 1) % every == 0]
     names = [f'<text y="{_TOP + y * _CELL + 9}">{labels[y]}</text>' for y in range(0, height, columns)]
+    written = f'<g class="values">{"".join(values)}</g>' if values else ""
     count = int((factor != 0).sum())
-    told = f"{name}: {height} rows, {width} columns, {count} coefficients that are not zero"
+    told = f"{name}, {height} rows, {width} columns, {count} not zero"
     size = f'width="{left + width * _CELL}" height="{_TOP + height * _CELL}"'
     return Markup(
         f'<svg class="matrix" {size} role="img" aria-label="{told}">'
         f'<g transform="translate({left} {_TOP}) scale({_CELL}) translate(0 .5)">{"".join(parts)}</g>'
         f'<g class="ticks" transform="translate(0 10)">{"".join(ticks)}</g>'
         f'<g class="names" transform="translate({left - 4})">{"".join(names)}</g>'
-        f'<g class="values">{"".join(values)}</g></svg>'
+        f"{written}</svg>"
     )
 
 

@@ -44,6 +44,8 @@ class Measured:
     cells: tuple[str, ...]
 
 
+# What lies beyond was measured by nobody, and would make axes without end.
+_LARGEST, _FASTEST = 2.0**24, 1000.0
 COLUMNS = tuple(report.table([])[0])
 
 
@@ -71,7 +73,7 @@ def gather(catalog: Catalog, results: Path | None, notes: list[str]) -> dict[str
                 found.setdefault(row["id"], {})[json.dumps([document["created_utc"], item.device, row["seconds"]])] = (
                     item
                 )
-            except (KeyError, TypeError, ValueError, AttributeError):
+            except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
                 unread += 1
     if unread:
         notes.append(f"{unread} measured rows lack what a page needs and are left out")
@@ -97,10 +99,10 @@ def _holds_row(measurement: dict[str, Any]) -> bool:
 
 def _measured(document: dict[str, Any], row: dict[str, Any]) -> Measured:
     size = float(row["M"] * row["N"] * row["K"]) ** (1 / 3)
-    if not (isfinite(size) and size > 0 and isinstance(document["device"], str) and isinstance(row["id"], str)):
+    if not (1 <= size <= _LARGEST and isinstance(document["device"], str) and isinstance(row["id"], str)):
         raise ValueError("a size or a name is none")
     ratios = [float(row.get(key) or 0.0) for key in ("ratio", "ratio_low", "ratio_high")]
-    timed = row.get("correct") is not False and all(isfinite(value) and value > 0 for value in ratios)
+    timed = row.get("correct") is not False and all(1 / _FASTEST <= value <= _FASTEST for value in ratios)
     error = error_of(row)
     return Measured(
         device=document["device"],

@@ -9,10 +9,11 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from catalog.errors import CatalogError
 from catalog.files import TEMPORARY_PREFIX, reason
 
 # Says that a folder is a site of ours, and what stands in it at the top.
@@ -21,6 +22,8 @@ KIND = "subcubic catalog site"
 # From linux/fcntl.h and linux/fs.h.
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
+# End of the name that an old site has for the moment between two renames.
+_ASIDE = "-old"
 
 
 @contextmanager
@@ -39,8 +42,11 @@ def replaced(folder: Path) -> Iterator[Path]:
     beside = f"{TEMPORARY_PREFIX}{target.name}-"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        for leftover in target.parent.glob(f"{_literal(beside)}*"):
-            _sweep(leftover)
+        for leftover in sorted(target.parent.glob(f"{_literal(beside)}*"), reverse=True):
+            if leftover.name.endswith(_ASIDE) and not target.exists():
+                leftover.rename(target)
+            else:
+                _sweep(leftover)
         fresh = target.with_name(f"{beside}{secrets.token_hex(8)}")
         fresh.mkdir()
     except OSError as error:
@@ -48,12 +54,13 @@ def replaced(folder: Path) -> Iterator[Path]:
     descriptor = os.open(fresh, os.O_RDONLY)
     try:
         # As long as it is held, no other process takes the folder for a leftover.
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with suppress(OSError):  # there are file systems without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield fresh
         _require_ours(target)
         _swap(fresh, target)
     except OSError as error:
-        if error.filename is None:
+        if isinstance(error, CatalogError) or not str(error.filename or fresh).startswith(str(fresh)):
             raise
         raise OSError(f"cannot write the site {folder}: {reason(error)}; make room or choose another place") from None
     finally:
@@ -103,7 +110,7 @@ def _swap(fresh: Path, target: Path) -> None:
     if _exchange(fresh, target):
         return
     # Without an exchange in one step there is a moment in which no site has the name.
-    aside = fresh.with_name(f"{fresh.name}-old")
+    aside = fresh.with_name(f"{fresh.name}{_ASIDE}")
     target.rename(aside)
     try:
         fresh.rename(target)
@@ -131,7 +138,7 @@ def _sweep(leftover: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(leftover, ignore_errors=True)
-    except BlockingIOError:
+    except OSError:
         pass
     finally:
         os.close(descriptor)

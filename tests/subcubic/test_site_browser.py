@@ -16,6 +16,7 @@ from subcubic.site.build import build
 from subcubic.starter import shipped
 from tests.subcubic import chromium
 
+pytestmark = pytest.mark.slow
 EVERY = 410  # of the starter catalog, with the two built-in ones
 
 
@@ -256,7 +257,7 @@ def test_a_thousand_rows_are_filtered_and_sorted_at_once(browser, site):
         "document.querySelector('#schemes thead th:nth-child(6) button').click();"
         "document.body.offsetHeight; return (performance.now() - t) / 10; })()"
     )
-    assert took < 200, f"{took} ms for a sort"
+    assert took < 400, f"{took} ms for a sort"
 
 
 def test_without_chromium_ci_fails_and_others_skip(tmp_path):

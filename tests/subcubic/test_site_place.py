@@ -129,6 +129,32 @@ def test_killed_at_random_moments_a_site_is_there_and_whole(tmp_path):
     assert require_whole(tmp_path / "site") == "end" and not leftovers(tmp_path)
 
 
+def test_killed_between_two_renames_the_old_site_comes_back(tmp_path):
+    fill(tmp_path / "site", "a")
+    (tmp_path / "site").rename(tmp_path / f"{TEMPORARY_PREFIX}site-00-old")
+    with pytest.raises(RuntimeError), place.replaced(tmp_path / "site"):
+        raise RuntimeError
+    assert require_whole(tmp_path / "site") == "a" and not leftovers(tmp_path)
+
+
+def test_a_full_disk_is_one_sentence_and_keeps_the_old_site(home):
+    Catalog().add(strassen(), MADE)
+    program = (
+        "import resource, sys\nfrom subcubic.__main__ import main\n"
+        "if sys.argv[1] != '0': resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)\n"
+        "sys.exit(main(['catalog', 'site', 'site']))"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    codes = []
+    for limit in ("0", "3000"):
+        command = [sys.executable, "-c", program, limit]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        codes.append(done.returncode)
+    assert codes == [0, 1] and len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert "cannot write the site" in done.stderr and "make room" in done.stderr
+    assert (home / "site" / "site.json").exists() and not leftovers(home)
+
+
 def test_a_running_writer_keeps_its_folder(tmp_path):
     with place.replaced(tmp_path / "site") as slow:
         (slow / "page.html").write_text("slow")
@@ -162,13 +188,14 @@ def test_measurements_that_cannot_be_shown_are_left_out(cli, home):
     good |= {"error_fro": 2e-7, "baseline_error_fro": 1e-7, "regime": "burst"}
     head = {"device": "<b>Card</b>", "created_utc": "2026-01-02T03:04:05+00:00"}
     rows = [good, good | {"M": "many"}, good | {"M": -1}, good | {"seconds": "fast"}, good | {"ratio": "high"}]
+    rows += [good | {"M": 10**400}]
     catalog.record_many((identity, {**head, "row": row}) for row in rows)
     catalog.record(identity, {"anything": "else"})
     (home / "results").mkdir()
     document = head | {"rows": [good | {"id": identity}, good | {"id": "e" * 64, "format": "2x2x2"}, {"kind": "rate"}]}
     (home / "results" / "one.json").write_text(json.dumps(document))
     done = cli("catalog", "site", home / "site", "--results", home / "results", "--json")
-    assert done.code == 0 and done.json["left_out"] == ["4 measured rows lack what a page needs and are left out"]
+    assert done.code == 0 and done.json["left_out"] == ["5 measured rows lack what a page needs and are left out"]
     text = next((home / "site" / "schemes").glob(f"*{identity[:16]}.html")).read_text()
     assert "&lt;b&gt;Card&lt;/b&gt;" in text and "<b>" not in text
     assert "1 measured row, 2026-01-02" in text and "2.000 [1.900, 2.100]" in text and "x2.00" in text
