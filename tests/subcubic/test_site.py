@@ -154,7 +154,7 @@ def test_long_texts_come_as_archives(cli, home):
     read = json_format.loads(unpacked(path))
     assert all(np.array_equal(a, b) for a, b in zip(read.factors, scheme.factors, strict=True))
     # More products than a page shows: the formulas are a file.
-    (path,) = (home / "site" / "files").glob(f"*{identity[:16]}.txt.zip")
+    (path,) = (home / "site" / "files").glob(f"*{identity[:16]}.txt*")
     assert unpacked(path).decode().splitlines()[2] == formulas(scheme)[0]
     (page,) = (home / "site" / "schemes").glob(f"*{identity[:16]}.html")
     assert "80 products are too many to show" in Page(page).words
