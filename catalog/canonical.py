@@ -13,7 +13,7 @@ from math import gcd, lcm
 
 from catalog.scheme import Scheme
 
-Term = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+Weight = int | Fraction
 
 
 def canonical_bytes(scheme: Scheme) -> bytes:
@@ -25,7 +25,7 @@ def canonical_bytes(scheme: Scheme) -> bytes:
     terms = [_normalised(scheme, term) for term in zip(*(f.T.tolist() for f in scheme.factors), strict=True)]
     weights = [weight for _, _, weight in terms]
     common = lcm(1, *(w.denominator for weight in weights for w in weight))
-    rows = sorted([u, v, [int(w * common) for w in weight]] for u, v, weight in terms)
+    rows = sorted([u, v, [w.numerator * (common // w.denominator) for w in weight]] for u, v, weight in terms)
     return json.dumps([list(scheme.format), scheme.ring.value, common, rows], separators=(",", ":")).encode()
 
 
@@ -34,10 +34,11 @@ def digest(scheme: Scheme) -> str:
     return hashlib.sha256(canonical_bytes(scheme)).hexdigest()
 
 
-def _normalised(scheme: Scheme, term: tuple[list[int], ...]) -> tuple[list[int], list[int], list[Fraction]]:
+def _normalised(scheme: Scheme, term: tuple[list[int], ...]) -> tuple[list[int], list[int], list[Weight]]:
     u, v, w = term
     modulus = scheme.ring.modulus
-    scale = Fraction(1, scheme.denominator)
+    # Integers wherever they do: arithmetic with fractions takes thirty times as long.
+    scale: Weight = 1 if scheme.denominator == 1 else Fraction(1, scheme.denominator)
     cleaned = []
     for factor in (u, v):
         unit = gcd(*factor) or 1
@@ -47,7 +48,7 @@ def _normalised(scheme: Scheme, term: tuple[list[int], ...]) -> tuple[list[int],
             unit = -unit
         scale *= unit
         cleaned.append([e // unit for e in factor])
-    weight = [e * scale for e in w]
+    weight = [e * scale if e else 0 for e in w]
     if modulus == 3:
         weight = [(e + 1) % 3 - 1 for e in weight]
     return cleaned[0], cleaned[1], weight

@@ -14,6 +14,7 @@ from catalog import index as indexing
 from catalog import shards as sharding
 from catalog.canonical import digest
 from catalog.check import Bad, Report, check_shards
+from catalog.entries import ATTEMPTS, Entry, read_entries
 from catalog.errors import CatalogError, DamagedError, UnknownSchemeError
 from catalog.files import sync_folder
 from catalog.folder import Folder, begin_with
@@ -27,7 +28,6 @@ from catalog.verify import require_exact
 
 # Schemes of one shard after compaction: small enough to hash and parse at every read.
 _COMPACT = 1024
-_ATTEMPTS = 5  # to read what a compaction by another process may remove between listing and reading
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,6 @@ class Added:
 
     id: str
     status: Literal["new", "duplicate"]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A scheme of the catalog with its id and provenance."""
-
-    id: str
-    scheme: Scheme
-    provenance: Provenance
 
 
 def default_path() -> Path:
@@ -187,31 +178,17 @@ class Catalog:
             UnknownSchemeError: no scheme, or more than one, has such an id.
             CatalogError: the scheme's shard is damaged or cannot be read.
         """
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             index, _damaged = self._folder.load()
             name, position = index.place(resolve(index, prefix))
             # A compaction by another process may remove the shard just now; then its successor is asked.
             with suppress(FileNotFoundError):
-                return _entry(self._folder.read(name).stored(position))
+                return Entry.of(self._folder.read(name).stored(position))
         raise CatalogError(f"shard {name} vanished while it was read; try again")
 
-    def entries(self) -> Iterator[Entry]:
-        """Every scheme once, shard by shard; errors as ``get``."""
-        given: set[str] = set()
-        for _ in range(_ATTEMPTS):
-            by_shard: dict[str, list[int]] = {}
-            for name, position in self._folder.load()[0].all_places():
-                by_shard.setdefault(name, []).append(position)
-            # A compaction by another process may remove shards meanwhile; what they had is in its successors.
-            with suppress(FileNotFoundError):
-                for name, positions in sorted(by_shard.items()):
-                    shard = self._folder.read(name)
-                    for position in sorted(positions):
-                        if shard.rows[position].id not in given:
-                            given.add(shard.rows[position].id)
-                            yield _entry(shard.stored(position))
-                return
-        raise CatalogError(f"the shards of {self.path} change while they are read; try again")
+    def entries(self, damaged: list[DamagedError] | None = None) -> Iterator[Entry]:
+        """Every scheme once, shard by shard; errors as ``get``, unless there is a list to put damages in."""
+        return read_entries(self._folder, damaged)
 
     def rows(
         self, format: Format | None = None, ring: Ring | None = None, ternary: bool = False, holding: bool = False
@@ -283,7 +260,7 @@ class Catalog:
         return replace(report, index_rebuilt=not fits)
 
     def _measured(self) -> list[tuple[str, dict[str, Any]]]:
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             shards = self._folder.load()[0].shards
             with suppress(FileNotFoundError):  # as in ``entries``
                 found = [pair for name in shards if shards[name] for pair in self._folder.read(name).measurements]
@@ -313,7 +290,3 @@ def resolve(index: Index, prefix: str) -> str:
     raise UnknownSchemeError(
         f"{len(found)} schemes have ids that start with {prefix!r} ({shown}, ...); give more digits"
     )
-
-
-def _entry(stored: Stored) -> Entry:
-    return Entry(stored.row.id, stored.scheme, stored.provenance)

@@ -16,6 +16,7 @@ from subcubic.export_verb import export
 from subcubic.model_check_verb import model_check
 from subcubic.predict_verb import predict
 from subcubic.search_verb import search
+from subcubic.site_verb import site
 from subcubic.version import commit, version
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -39,6 +40,7 @@ def subcubic(
 app.command()(search)
 app.add_typer(search_verb.runs, name="runs")
 catalog_verbs.app.command()(closure)
+catalog_verbs.app.command()(site)
 app.add_typer(catalog_verbs.app, name="catalog")
 app.command()(export)
 app.command()(bench)

@@ -17,14 +17,18 @@ CONVENTION = (
 )
 
 
-def dumps(scheme: Scheme) -> bytes:
+def dumps(scheme: Scheme, identity: str | None = None) -> bytes:
     """The document: schema_version, id, format, ring, rank, denominators, convention, U, V, W as lists of rows.
 
     The id is the SHA-256 of the canonical bytes; it is for people and other programs, reading does not trust it.
+
+    Args:
+        scheme: the scheme.
+        identity: its id where that is known, which saves its computation.
     """
     heading = {
         "schema_version": SCHEMA_VERSION,
-        "id": digest(scheme),
+        "id": identity or digest(scheme),
         "format": str(scheme.format),
         "ring": scheme.ring.value,
         "rank": scheme.rank,

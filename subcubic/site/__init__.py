@@ -1,0 +1,1 @@
+"""The catalog as a folder of static pages: ``subcubic catalog site``."""
