@@ -50,7 +50,7 @@ def loads(data: bytes) -> list[Draft | Flaw]:
 
 
 def _rational(row: NDArray[Any], name: str) -> Draft | Flaw:
-    if row.size % 6 or not row.size or row.size > LARGEST:
+    if row.size % 2 or not row.size or row.size > LARGEST:
         return Flaw(KIND, name, f"a row of {row.size} numbers is no list of fractions for U, V and W")
     numerators, denominators = row[::2].astype(np.int64), row[1::2].astype(np.int64)
     if denominators.min() < 1 or denominators.max() > _LONGEST_DENOMINATOR:

@@ -87,7 +87,7 @@ def _run(data: bytes) -> Any:
             stack.append(_MARK)
         elif name == "EMPTY_LIST":
             stack.append([])
-        elif name in _TUPLES:
+        elif name in _TUPLES and len(stack) >= _TUPLES[name]:
             stack[-_TUPLES[name] :] = [tuple(stack[-_TUPLES[name] :])]
         elif name == "TUPLE":
             stack.append(tuple(_above_mark(stack)))

@@ -61,15 +61,7 @@ def read_draft(draft: Draft) -> tuple[Scheme, str]:
     """
     format = format_of(draft)
     factors, denominators = _narrowed(draft)
-    integral = denominators == (1, 1, 1)
-    if draft.ring in (Ring.F2, Ring.F3):
-        if not integral:
-            raise ValueError(f"it says that it holds over {draft.ring} and has fractions")
-        tries: list[list[Ring]] = [[draft.ring]]
-    else:
-        tries = [[Ring.Z if integral else Ring.Q]]
-        if draft.ring is None and integral:
-            tries.append([ring for ring in (Ring.F2, Ring.F3) if _are_residues(factors, ring)])
+    tries = _rings(draft, factors, denominators)
     for rings in tries:
         exact = [
             (ring, reading, scheme)
@@ -89,8 +81,8 @@ def is_plausible(draft: Draft) -> bool:
     """Whether some reading passes the test at random vectors; False is a proof that none is exact."""
     format = format_of(draft)
     factors, denominators = _narrowed(draft)
-    ring = draft.ring or (Ring.Z if denominators == (1, 1, 1) else Ring.Q)
-    return any(True for _ in _survivors(format, factors, denominators, [ring]))
+    rings = [ring for some in _rings(draft, factors, denominators) for ring in some]
+    return any(True for _ in _survivors(format, factors, denominators, rings))
 
 
 def format_of(draft: Draft) -> Format:
@@ -180,6 +172,22 @@ def _scheme(
     residues = [factor % ring.modulus if ring.modulus else factor for factor in turned]
     kept = np.logical_and.reduce([factor.any(axis=0) for factor in residues])
     return Scheme(format, ring, *(factor[:, kept] for factor in turned), denominators=denominators)
+
+
+def _rings(draft: Draft, factors: tuple[Factor, Factor, Factor], denominators: tuple[int, ...]) -> list[list[Ring]]:
+    """The rings to try, those of one list together, and a later list only when no ring of an earlier one holds.
+
+    Raises:
+        ValueError: the draft has fractions and states a finite field.
+    """
+    integral = denominators == (1, 1, 1)
+    if draft.ring in (Ring.F2, Ring.F3):
+        if not integral:
+            raise ValueError(f"it says that it holds over {draft.ring} and has fractions")
+        return [[draft.ring]]
+    if draft.ring is not None or not integral:
+        return [[Ring.Z if integral else Ring.Q]]
+    return [[Ring.Z], [ring for ring in (Ring.F2, Ring.F3) if _are_residues(factors, ring)]]
 
 
 def _are_residues(factors: tuple[Factor, Factor, Factor], ring: Ring) -> bool:
