@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from fractions import Fraction
 from math import gcd, lcm
 
@@ -34,10 +35,12 @@ def digest(scheme: Scheme) -> str:
     return hashlib.sha256(canonical_bytes(scheme)).hexdigest()
 
 
-def _normalised(scheme: Scheme, term: tuple[list[int], ...]) -> tuple[list[int], list[int], list[Fraction]]:
+def _normalised(scheme: Scheme, term: tuple[list[int], ...]) -> tuple[list[int], list[int], Sequence[int | Fraction]]:
     u, v, w = term
+    scale: int | Fraction
     modulus = scheme.ring.modulus
-    scale = Fraction(1, scheme.denominator)
+    # Without denominators everything stays an integer, which is much faster than a fraction.
+    scale = Fraction(1, scheme.denominator) if scheme.denominator > 1 else 1
     cleaned = []
     for factor in (u, v):
         unit = gcd(*factor) or 1
@@ -46,7 +49,7 @@ def _normalised(scheme: Scheme, term: tuple[list[int], ...]) -> tuple[list[int],
         if next((e for e in factor if e), 1) < 0:
             unit = -unit
         scale *= unit
-        cleaned.append([e // unit for e in factor])
+        cleaned.append([e // unit for e in factor] if unit != 1 else factor)
     weight = [e * scale for e in w]
     if modulus == 3:
         weight = [(e + 1) % 3 - 1 for e in weight]

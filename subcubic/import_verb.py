@@ -58,7 +58,7 @@ def import_files(
                 "interrupted": bool(received),
                 "seconds": round(seconds, 3),
                 "verified": report.verified,
-                "verified_per_second": None if rate is None else round(rate, 1),
+                "verified_per_second_per_core": None if rate is None else round(rate, 1),
             }
         )
     else:

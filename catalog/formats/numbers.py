@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
@@ -85,7 +86,8 @@ def factor_from(values: Any) -> tuple[Factor, int]:
     if sum(map(len, rows)) > LARGEST:
         raise ValueError(f"a factor has more than {LARGEST} numbers")
     if all(type(entry) is int for row in rows for entry in row):
-        return factor_of(rows)
+        with suppress(ValueError, OverflowError):  # ``factor_of`` says what does not fit
+            return _from_array(np.array(rows, dtype=np.int64))
     return factor_of([[entry_of(entry) for entry in row] for row in rows])
 
 

@@ -55,7 +55,11 @@ def test_a_folder_of_every_format(cli, folder, home):
     conventions = {os.path.basename(row["file"]): row["convention"] for row in rows}
     assert conventions["perminov"] == "C transposed" and conventions["sms"] == "C row-major"
     assert [row["status"] for row in rows].count("duplicate") == 1
-    assert done.json["verified"] == len(rows) and done.json["verified_per_second"] > 0 and done.json["seconds"] > 0
+    assert (
+        done.json["verified"] == len(rows)
+        and done.json["verified_per_second_per_core"] > 0
+        and done.json["seconds"] > 0
+    )
     assert not done.json["interrupted"]
     assert cli("catalog", "fsck").code == 0
 
