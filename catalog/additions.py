@@ -171,7 +171,6 @@ def _share(sums: list[dict[int, int]], width: int) -> list[Step]:
                 places.setdefault(_pair(i, ci, j, cj), set()).add(row)
     heap = [(-len(rows), pair) for pair, rows in places.items() if len(rows) > 1]
     heapq.heapify(heap)
-
     steps: list[Step] = []
     while heap:
         count, pair = heapq.heappop(heap)

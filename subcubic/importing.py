@@ -115,7 +115,7 @@ class Importer:
         try:
             return read_all(*group)
         except FormatError as error:
-            self.report.refused.append({"file": str(group[0]), "reason": str(error)})
+            self.report.refused.append({"file": str(group[0]), "name": "", "reason": str(error)})
             self.report.failed |= not (isinstance(error, UnknownFormatError) and group[0] in walked)
             return []
 
@@ -127,8 +127,8 @@ class Importer:
             if isinstance(item, Flaw):
                 raise ValueError(item.reason)
             scheme, convention = (require_exact(item), "C row-major") if isinstance(item, Scheme) else read_draft(item)
-        except ValueError as error:
-            self.report.refused.append({"file": file, "name": name, "reason": str(error)})
+        except (ValueError, MemoryError) as error:
+            self.report.refused.append({"file": file, "name": name, "reason": str(error) or "not enough memory"})
             self.report.not_exact |= isinstance(error, NotExactError)
             self.report.failed = True
             return

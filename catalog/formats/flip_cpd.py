@@ -61,7 +61,7 @@ def _rational(row: NDArray[Any], name: str) -> Draft | Flaw:
         return Flaw(KIND, name, str(error))
     if not candidates:
         return Flaw(KIND, name, f"{row.size // 2} coefficients fit no product of matrices")
-    return next((draft for draft in candidates if is_plausible(draft)), candidates[0])
+    return _likeliest(candidates)
 
 
 def _sizes(count: int) -> Iterator[tuple[int, int, int]]:
@@ -107,15 +107,20 @@ def _modular(row: NDArray[Any], name: str) -> Draft | Flaw:
     drafts = [draft for draft in candidates if draft is not None]
     if not drafts:
         return Flaw(KIND, name, f"a row of {words.size} words is no scheme over F2 or F3")
-    return next((draft for draft in drafts if is_plausible(draft)), drafts[-1])
+    return _likeliest(drafts)
 
 
-def _bits(words: NDArray[np.uint64]) -> Factor:
-    """Bits of words as a factor [64, r], the lowest first."""
-    return (words >> np.arange(_WORD, dtype=np.uint64)[:, None] & np.uint64(1)).astype(np.int64)
+def _likeliest(drafts: list[Draft]) -> Draft:
+    """The first draft of which a reading may be exact, else the first. A single one is not tested: pools are large."""
+    return drafts[0] if len(drafts) == 1 else next((draft for draft in drafts if is_plausible(draft)), drafts[0])
 
 
-def _unpacked(factors: list[Factor], ring: Ring, name: str) -> Draft | None:
+def _bits(words: NDArray[np.uint64]) -> NDArray[Any]:
+    """Bits of words as a factor [64, r], the lowest first; int8, since a pool has many."""
+    return (words >> np.arange(_WORD, dtype=np.uint64)[:, None] & np.uint64(1)).astype(np.int8)
+
+
+def _unpacked(factors: list[NDArray[Any]], ring: Ring, name: str) -> Draft | None:
     """The draft, whose sizes follow from the highest bits, since every entry occurs in an exact scheme."""
     used = [np.flatnonzero(factor.any(axis=1)) for factor in factors]
     if not all(rows.size for rows in used):
@@ -127,4 +132,4 @@ def _unpacked(factors: list[Factor], ring: Ring, name: str) -> Draft | None:
     if (sizes[0] * sizes[1], sizes[1] * sizes[2], sizes[0] * sizes[2]) != (a, b, c):
         return None
     u, v, w = factors
-    return Draft(KIND, (u[:a], v[:b], w[:c]), sizes=sizes, ring=ring, name=name)
+    return Draft(KIND, (u[:a].copy(), v[:b].copy(), w[:c].copy()), sizes=sizes, ring=ring, name=name)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from catalog.formats.draft import Draft, Entry
-from catalog.formats.numbers import LARGEST, entry_of, factor_from
+from catalog.formats.numbers import entry_of, factor_from_sparse
+from catalog.scheme import Factor
 
 KIND = "flip-cpd text"
 _PRODUCT = re.compile(r"m(\d{1,6}) *= *\(([^()]*)\) *\*? *\(([^()]*)\)")
@@ -85,8 +86,9 @@ def _sum(text: str, letter: str) -> dict[int, Entry]:
     return total
 
 
-def _factor(rows: list[dict[int, Entry]], width: int = 0):
+def _factor(rows: list[dict[int, Entry]], width: int = 0) -> tuple[Factor, int]:
+    """Sums as the rows of a matrix, as wide as the largest number or ``width``."""
     width = max([width, *(max(row, default=-1) + 1 for row in rows)])
-    if width * len(rows) > LARGEST:
-        raise ValueError(f"a factor has more than {LARGEST} numbers")
-    return factor_from([[row.get(i, 0) for i in range(width)] for row in rows])
+    return factor_from_sparse(
+        (len(rows), width), {(i, j): value for i, row in enumerate(rows) for j, value in row.items()}
+    )

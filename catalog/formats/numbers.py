@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from typing import Any
@@ -89,6 +89,21 @@ def factor_from(values: Any) -> tuple[Factor, int]:
         with suppress(ValueError, OverflowError):  # ``factor_of`` says what does not fit
             return _from_array(np.array(rows, dtype=np.int64))
     return factor_of([[entry_of(entry) for entry in row] for row in rows])
+
+
+def factor_from_sparse(shape: tuple[int, int], entries: Mapping[tuple[int, int], Entry]) -> tuple[Factor, int]:
+    """A matrix of a given shape from its non-zero entries, as int64 numerators with one denominator.
+
+    Raises:
+        ValueError: it has too many numbers, or one of them has no 64 bits.
+    """
+    if shape[0] * shape[1] > LARGEST:
+        raise ValueError(f"a factor of {shape[0]} times {shape[1]} numbers is larger than the {LARGEST} that are read")
+    values, denominator = factor_of([list(entries.values())])
+    factor = np.zeros(shape, dtype=np.int64)
+    if entries:
+        factor[tuple(np.array(list(entries)).T)] = values[0]
+    return factor, denominator
 
 
 def _from_array(array: NDArray[Any]) -> tuple[Factor, int]:

@@ -11,7 +11,7 @@ import json
 from typing import Any
 
 from catalog.formats.draft import Draft, Entry
-from catalog.formats.numbers import LARGEST, entry_of, factor_from
+from catalog.formats.numbers import LARGEST, entry_of, factor_from, factor_from_sparse
 from catalog.formats.reduced import expanded
 from catalog.scheme import MAX_DIMENSION, Factor, Ring
 
@@ -77,7 +77,7 @@ def _factor(document: dict[str, Any], name: str, entries: int, outputs: bool) ->
     rows: Any
     sparse = document.get(f"{name}_sparse")
     if sparse is not None:
-        rows = _from_sparse(name, sparse, entries, document.get("m"))
+        factor, denominator = _from_sparse(name, sparse, entries, document.get("m"))
     else:
         rows = document.get(name)
         if not isinstance(rows, list) or not rows:
@@ -93,17 +93,17 @@ def _factor(document: dict[str, Any], name: str, entries: int, outputs: bool) ->
             if outputs:
                 return factor_from(matrix)
             rows = matrix
-    factor, denominator = factor_from(rows)
+        factor, denominator = factor_from(rows)
     if factor.shape[1] != entries:
         raise ValueError(f"{name} has rows of {factor.shape[1]} entries; the sizes ask for {entries}")
     return factor.T, denominator
 
 
-def _from_sparse(name: str, sparse: Any, entries: int, rank: Any) -> list[list[Entry]]:
-    """Rows of ``{"0": {"i": [indices], "c": [coefficients]}}``; rows that are missing are zero."""
+def _from_sparse(name: str, sparse: Any, entries: int, rank: Any) -> tuple[Factor, int]:
+    """A factor [r, entries] from rows ``{"0": {"i": [indices], "c": [coefficients]}}``; others are zero."""
     if not isinstance(sparse, dict) or type(rank) is not int or not 0 < rank <= LARGEST // entries:
         raise ValueError(f"{name}_sparse must be an object of rows, and m their number")
-    rows: list[list[Entry]] = [[0] * entries for _ in range(rank)]
+    found: dict[tuple[int, int], Entry] = {}
     for key, row in sparse.items():
         if not key.isascii() or not key.isdigit() or len(key) > 9 or int(key) >= rank:
             raise ValueError(f"{name}_sparse has a row {key[:20]!r}; rows are numbered 0..{rank - 1}")
@@ -114,5 +114,6 @@ def _from_sparse(name: str, sparse: Any, entries: int, rank: Any) -> list[list[E
         for index, coefficient in zip(row["i"], row["c"], strict=True):
             if type(index) is not int or not 0 <= index < entries:
                 raise ValueError(f"row {key} of {name}_sparse has the index {index!r:.20}; there are {entries} entries")
-            rows[int(key)][index] += entry_of(coefficient)
-    return rows
+            place = int(key), index
+            found[place] = found.get(place, 0) + entry_of(coefficient)
+    return factor_from_sparse((rank, entries), found)

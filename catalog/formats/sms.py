@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 from catalog.formats.draft import Draft, Entry
-from catalog.formats.numbers import LARGEST, entry_of, factor_from
+from catalog.formats.numbers import LARGEST, entry_of, factor_from_sparse
 
 KIND = "PLinOpt sms"
-_HEADER = re.compile(r"\s*(\d{1,9})\s+(\d{1,9})\s+[A-Za-z]\s*")
+_HEADER = re.compile(r"\s*(\d{1,9})\s+(\d{1,9})\s+[A-Z]\s*")
 _HEAD_BYTES = 4096
 # Files of one folder that are looked at when a triple has no names that tell.
 _MOST_BESIDE = 100
 
-Matrix = list[list[Entry]]
+
+@dataclass
+class _Matrix:
+    """A sparse matrix: rows, columns, and its entries that are not zero, counted from 0."""
+
+    shape: tuple[int, int]
+    entries: dict[tuple[int, int], Entry] = field(default_factory=dict)
 
 
 def accepts(data: bytes) -> bool:
@@ -44,11 +51,13 @@ def loads(data: bytes) -> list[Draft]:
         )
     a, b, c = matrices
     for left, right, post in ((a, b, c), (a, c, b), (b, c, a)):
-        if len(left) == len(right) == len(post[0]):
-            factors, denominators = zip(*(factor_from(x) for x in (left, right, post)), strict=True)
+        if left.shape[0] == right.shape[0] == post.shape[1]:
+            factors, denominators = zip(
+                *(factor_from_sparse(x.shape, x.entries) for x in (left, right, post)), strict=True
+            )
             u, v, w = factors
             return [Draft(KIND, (u.T, v.T, w), denominators)]
-    shapes = ", ".join(f"{len(matrix)}x{len(matrix[0])}" for matrix in matrices)
+    shapes = ", ".join("x".join(map(str, matrix.shape)) for matrix in matrices)
     raise ValueError(f"matrices of {shapes} are no triple: L and R need as many rows as P has columns")
 
 
@@ -92,9 +101,9 @@ def together(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
     return list(groups)
 
 
-def _matrices(text: str) -> list[Matrix]:
-    found: list[Matrix] = []
-    matrix: Matrix | None = None
+def _matrices(text: str) -> list[_Matrix]:
+    found: list[_Matrix] = []
+    matrix: _Matrix | None = None
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if not words or words[0][0] in "#%":
@@ -103,7 +112,7 @@ def _matrices(text: str) -> list[Matrix]:
             header = _HEADER.fullmatch(line)
             if not header or not 0 < int(header[1]) * int(header[2]) <= LARGEST:
                 raise ValueError(f"line {number} is no heading of a matrix: {line.strip()[:40]!r}")
-            matrix = [[0] * int(header[2]) for _ in range(int(header[1]))]
+            matrix = _Matrix((int(header[1]), int(header[2])))
             continue
         if len(words) != 3 or not all(word.isascii() and word.isdigit() and len(word) < 10 for word in words[:2]):
             raise ValueError(f"line {number} is not of the form i j value: {line.strip()[:40]!r}")
@@ -111,12 +120,13 @@ def _matrices(text: str) -> list[Matrix]:
         if row == column == 0:
             found.append(matrix)
             matrix = None
-        elif not (1 <= row <= len(matrix) and 1 <= column <= len(matrix[0])):
+        elif not (1 <= row <= matrix.shape[0] and 1 <= column <= matrix.shape[1]):
             raise ValueError(
-                f"line {number} names the entry {row}, {column} of a {len(matrix)}x{len(matrix[0])} matrix"
+                f"line {number} names the entry {row}, {column} of a {matrix.shape[0]}x{matrix.shape[1]} matrix"
             )
         else:
-            matrix[row - 1][column - 1] += entry_of(words[2])
+            place = row - 1, column - 1
+            matrix.entries[place] = matrix.entries.get(place, 0) + entry_of(words[2])
     if matrix is not None:
         raise ValueError("it is cut off: a matrix has no line 0 0 0 at its end")
     return found
