@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from math import prod
 from typing import Any
 
@@ -23,7 +24,9 @@ def array_of(data: bytes) -> Any:
     try:
         version = np.lib.format.read_magic(stream)
         header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = header(stream)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that Python 2 wrote it
+            shape, fortran, dtype = header(stream)
     except Exception as error:  # the header is text that numpy parses, and may make its parser raise anything
         raise ValueError(f"its header is damaged ({' '.join(str(error).split())[:80]})") from None
     raw = data[stream.tell() :]

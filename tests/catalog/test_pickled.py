@@ -10,7 +10,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from catalog import formats
@@ -145,6 +145,7 @@ def test_arrays_whose_shape_does_not_fit_are_refused(shape, raw):
 
 
 @examples(200)
+@example(junk=b"S'\\u'\n.", position=3, byte=92)
 @given(st.binary(max_size=60), st.integers(0, 400), st.integers(0, 255))
 def test_random_and_damaged_pickles_raise_value_errors_alone(junk, position, byte):
     data = bytearray(pickle.dumps(objects(np.eye(2), np.int8(1), [2]), 3))
