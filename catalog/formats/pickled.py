@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickletools
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -81,7 +82,7 @@ def _run(data: bytes) -> Any:
     stack: list[Any] = []
     memo: dict[int, Any] = {}
     argument: Any
-    for opcode, argument, _ in pickletools.genops(data):
+    for opcode, argument, _ in _instructions(data):
         name = opcode.name
         if name in _LITERALS:
             stack.append(argument)
@@ -122,6 +123,13 @@ def _run(data: bytes) -> Any:
         elif name not in _IGNORED:
             raise ValueError(f"its pickle has the instruction {name}; only arrays of numbers are read")
     raise ValueError("its pickle has no end")
+
+
+def _instructions(data: bytes) -> Iterator[tuple[pickletools.OpcodeInfo, Any, int | None]]:
+    try:
+        yield from pickletools.genops(data)
+    except ValueError as error:
+        raise ValueError(f"its pickle is damaged ({' '.join(str(error).split())[:80]})") from None
 
 
 def _above_mark(stack: list[Any]) -> list[Any]:
