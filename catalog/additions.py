@@ -8,7 +8,7 @@ Reed-Solomon encoders", ISIT 1997, here with signs and ratios) finds Winograd's 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 from typing import Any, NamedTuple
@@ -164,19 +164,13 @@ def _share(sums: list[dict[int, int]], width: int) -> list[Step]:
     agrees with ``places``.
     """
     places: dict[Pair, set[int]] = {}
-    heap: list[tuple[int, Pair]] = []
-
-    def note(pair: Pair, change: Callable[[set[int], int], None], row: int) -> None:
-        rows = places.setdefault(pair, set())
-        change(rows, row)
-        if len(rows) > 1:
-            heapq.heappush(heap, (-len(rows), pair))
-
     for row, terms in enumerate(sums):
         items = sorted(terms.items())
         for position, (i, ci) in enumerate(items):
             for j, cj in items[position + 1 :]:
-                note(_pair(i, ci, j, cj), set.add, row)
+                places.setdefault(_pair(i, ci, j, cj), set()).add(row)
+    heap = [(-len(rows), pair) for pair, rows in places.items() if len(rows) > 1]
+    heapq.heapify(heap)
     steps: list[Step] = []
     while heap:
         count, pair = heapq.heappop(heap)
@@ -191,9 +185,17 @@ def _share(sums: list[dict[int, int]], width: int) -> list[Step]:
             for old in (left, right):
                 coefficient = terms.pop(old)
                 for other, c in terms.items():
-                    note(_pair(old, coefficient, other, c), set.discard, row)
+                    gone = _pair(old, coefficient, other, c)
+                    rows = places[gone]
+                    rows.discard(row)
+                    if len(rows) > 1:
+                        heapq.heappush(heap, (-len(rows), gone))
             for other, c in terms.items():
-                note(_pair(other, c, fresh, factor), set.add, row)
+                made = _pair(other, c, fresh, factor)
+                rows = places.setdefault(made, set())
+                rows.add(row)
+                if len(rows) > 1:
+                    heapq.heappush(heap, (-len(rows), made))
             terms[fresh] = factor
         places[pair] = set()
     return steps
@@ -203,6 +205,8 @@ def _pair(i: int, ci: int, j: int, cj: int) -> Pair:
     """The pair in ascending order of values, its coefficients primitive and the first of them positive."""
     if i > j:
         i, ci, j, cj = j, cj, i, ci
+    if abs(ci) == 1 == abs(cj):
+        return i, j, 1, ci * cj
     common = gcd(ci, cj)
     if ci < 0:
         common = -common

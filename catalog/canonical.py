@@ -47,7 +47,7 @@ def _normalised(scheme: Scheme, term: tuple[list[int], ...]) -> tuple[list[int],
         if next((e for e in factor if e), 1) < 0:
             unit = -unit
         scale *= unit
-        cleaned.append([e // unit for e in factor])
+        cleaned.append([e // unit for e in factor] if unit != 1 else factor)
     weight = [e * scale if e else 0 for e in w]
     if modulus == 3:
         weight = [(e + 1) % 3 - 1 for e in weight]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
+from math import gcd
 
 import numpy as np
 
@@ -48,8 +48,11 @@ def planes(scheme: Scheme) -> tuple[int, int]:
 def _combinations(factor: Factor, modulus: int) -> int:
     found = set()
     for column in factor.T.tolist():
-        head = next((entry for entry in column if entry), 0)
-        if sum(entry != 0 for entry in column) > 1:
+        if len(column) - column.count(0) > 1:
+            head = next(entry for entry in column if entry)
             # Over F3 the only scalars are 1 and -1, which are their own inverses; over F2 the head is 1.
-            found.add(tuple(e * head if modulus else Fraction(e, head) for e in column))
+            scale = 1 if modulus else gcd(*column)
+            if head < 0:
+                scale = -scale
+            found.add(tuple(column) if scale == 1 else tuple(e // scale for e in column))
     return len(found)

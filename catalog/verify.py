@@ -41,10 +41,10 @@ class Violation:
 
 
 class NotExactError(ValueError):
-    """A scheme violates a Brent equation; ``violation`` says which."""
+    """A scheme violates a Brent equation; ``scheme`` is it and ``violation`` says which."""
 
     def __init__(self, scheme: Scheme, violation: Violation) -> None:
-        self.violation = violation
+        self.scheme, self.violation = scheme, violation
         super().__init__(
             f"this {scheme.format} scheme of rank {scheme.rank} over {scheme.ring} is not exact: {violation}"
         )

@@ -1,9 +1,9 @@
-"""The verbs of ``subcubic catalog``: list, show, best, verify, import, export, fsck."""
+"""The verbs of ``subcubic catalog``: list, show, best, verify, export, merge, compact, fsck."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -20,7 +20,7 @@ from subcubic.options import (
     writable_catalog,
 )
 from subcubic.output import cell, note, print_json
-from subcubic.reference import provenance, resolve
+from subcubic.reference import resolve
 from subcubic.starter import STARTER, shipped
 
 app = typer.Typer(no_args_is_help=True, help="Browse, check and exchange the verified schemes.")
@@ -104,53 +104,6 @@ def verify(
     return ExitCode.DONE if violation is None else ExitCode.NOT_EXACT
 
 
-@app.command("import")
-@guarded
-def import_files(
-    files: Annotated[list[Path], typer.Argument(help="Scheme files (JSON or npz).")],
-    catalog: CatalogPath = None,
-    json_output: Json = False,
-) -> ExitCode:
-    """Check scheme files exactly and store those that are; the others are refused by name and reason."""
-    from catalog import formats
-    from catalog.verify import NotExactError
-
-    store = writable_catalog(catalog)
-    imported: list[dict[str, Any]] = []
-    refused: list[dict[str, Any]] = []
-    code = ExitCode.DONE
-    for file in files:
-        try:
-            scheme = formats.read(file)
-            added = store.add(scheme, provenance("import", source=file.name))
-        except (ValueError, OSError) as error:
-            refused.append({"file": str(file), "reason": str(error)})
-            code = max(code, ExitCode.NOT_EXACT if isinstance(error, NotExactError) else ExitCode.ERROR)
-            continue
-        imported.append(
-            {
-                "file": str(file),
-                "id": added.id,
-                "format": str(scheme.format),
-                "ring": scheme.ring.value,
-                "rank": scheme.rank,
-                "convention": "C row-major",
-                "status": added.status,
-            }
-        )
-    if json_output:
-        print_json({"imported": imported, "refused": refused})
-    else:
-        for row in imported:
-            print(
-                f"{row['file']}: {row['format']} of rank {row['rank']} over {row['ring']}, {row['status']}, "
-                f"id {row['id'][:12]}"
-            )
-        for row in refused:
-            note(f"subcubic: refused {row['file']}: {row['reason']}")
-    return code
-
-
 @app.command("export")
 @guarded
 def export_file(
@@ -232,6 +185,10 @@ def _unchecked(reference: str, catalog: Path | None) -> Scheme:
     """A scheme for ``verify``: a file is read without the check that ``resolve`` makes."""
     if Path(reference).is_file():
         from catalog import formats
+        from catalog.verify import NotExactError
 
-        return formats.read(Path(reference))
+        try:
+            return formats.read(Path(reference))
+        except NotExactError as error:  # a foreign file none of whose readings is exact
+            return error.scheme
     return resolve(reference, existing_catalog(catalog)).scheme

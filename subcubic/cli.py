@@ -13,6 +13,7 @@ from subcubic.closure_verb import closure
 from subcubic.dispatch_check_verb import dispatch_check
 from subcubic.doctor import doctor
 from subcubic.export_verb import export
+from subcubic.import_verb import import_files
 from subcubic.model_check_verb import model_check
 from subcubic.predict_verb import predict
 from subcubic.search_verb import search
@@ -41,6 +42,7 @@ app.command()(search)
 app.add_typer(search_verb.runs, name="runs")
 catalog_verbs.app.command()(closure)
 catalog_verbs.app.command()(site)
+catalog_verbs.app.command("import")(import_files)
 app.add_typer(catalog_verbs.app, name="catalog")
 app.command()(export)
 app.command()(bench)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +17,7 @@ from search.executors import cores
 from search.find import find
 from search.query import Query
 from subcubic.byproducts import Byproducts
+from subcubic.interrupts import interruptible
 from subcubic.options import scheme_ring
 from subcubic.output import note
 from subcubic.progress import Display
@@ -84,7 +82,7 @@ def _carry_out(
     run.clear_stop()
     run.write_status(status="running", rank=shelf.best, id=earlier.get("id"))
     logged = 0.0
-    with _interruptible() as interrupted, Display(str(query.format), query.target, quiet) as display:
+    with interruptible("block") as interrupted, Display(str(query.format), query.target, quiet) as display:
         try:
             for event in find(query, starts, run.checkpoint(), lambda: bool(interrupted) or run.asked_to_stop()):
                 if isinstance(event, Found):
@@ -228,29 +226,6 @@ def parents(catalog: Catalog, references: Sequence[str], format: Format) -> list
     """The stored schemes that a search is to start from, turned to the format where their sizes allow it."""
     schemes = [catalog.get(reference).scheme for reference in references]
     return [orient(s, format) if s.format.sorted == format.sorted else s for s in schemes]
-
-
-@contextmanager
-def _interruptible() -> Iterator[list[int]]:
-    """A list that is empty until the first SIGINT or SIGTERM; the second one raises KeyboardInterrupt."""
-    received: list[int] = []
-
-    def handler(number: int, _frame: Any) -> None:
-        received.append(number)
-        if len(received) > 1:
-            raise KeyboardInterrupt
-        print("\nstopping after this block; once more stops at once", file=sys.stderr)
-
-    try:
-        before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not in the main thread: the caller has its own way to stop
-        yield received
-        return
-    try:
-        yield received
-    finally:
-        for number, action in before.items():
-            signal.signal(number, action)
 
 
 def echo(query: Query, run: Run, stored: int | None) -> None:

@@ -21,7 +21,7 @@ class Draft:
 
     Attributes:
         kind: of the file, in the words of a report, such as "AlphaTensor npz".
-        factors: numerators for A, B and C in this order, each [entries, r] int64.
+        factors: numerators for A, B and C in this order, each [entries, r] int64 (int8 in large pools).
         denominators: what each of them is divided by.
         sizes: m, k, n if the file states them; None if they follow from the numbers of entries.
         ring: F2 or F3 if the file says so; None if coefficients are what they are.

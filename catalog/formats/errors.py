@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 SCHEMA_VERSION = 1
@@ -21,3 +22,18 @@ def require_version(found: Any) -> None:
         raise ValueError(f"schema_version {found!r} is not a positive integer")
     if found > SCHEMA_VERSION:
         raise ValueError(f"it has schema_version {found} and this version reads {SCHEMA_VERSION}; upgrade subcubic")
+
+
+@dataclass(frozen=True)
+class Flaw:
+    """One scheme of a file that cannot be read; the others of the file may be sound.
+
+    Attributes:
+        kind: of the file, as in ``Draft``.
+        name: of the scheme in its file.
+        reason: what is wrong, in one sentence.
+    """
+
+    kind: str
+    name: str
+    reason: str

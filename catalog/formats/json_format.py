@@ -42,6 +42,11 @@ def dumps(scheme: Scheme, identity: str | None = None) -> bytes:
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
 
+def accepts(data: bytes) -> bool:
+    """Whether a JSON document is one of ours."""
+    return b'"schema_version"' in data
+
+
 def loads(data: bytes) -> Scheme:
     """The inverse of ``dumps``; unknown keys are ignored.
 

@@ -33,6 +33,11 @@ def dumps(scheme: Scheme) -> bytes:
     return buffer.getvalue()
 
 
+def accepts(data: bytes) -> bool:
+    """Whether a numpy archive is one of ours."""
+    return b"schema_version.npy" in data
+
+
 def loads(data: bytes) -> Scheme:
     """The inverse of ``dumps``.
 
