@@ -84,7 +84,7 @@ def _carry_out(
     run.clear_stop()
     run.write_status(status="running", rank=shelf.best, id=earlier.get("id"))
     logged = 0.0
-    with _interruptible() as interrupted, Display(str(query.format), query.target, quiet) as display:
+    with interruptible() as interrupted, Display(str(query.format), query.target, quiet) as display:
         try:
             for event in find(query, starts, run.checkpoint(), lambda: bool(interrupted) or run.asked_to_stop()):
                 if isinstance(event, Found):
@@ -231,7 +231,7 @@ def parents(catalog: Catalog, references: Sequence[str], format: Format) -> list
 
 
 @contextmanager
-def _interruptible() -> Iterator[list[int]]:
+def interruptible() -> Iterator[list[int]]:
     """A list that is empty until the first SIGINT or SIGTERM; the second one raises KeyboardInterrupt."""
     received: list[int] = []
 

@@ -149,7 +149,7 @@ def lean_walk(plus, minus, sizes, best, costs, rng, steps, hot, cold):
         random = x * STAR
         draw = np.int64(random >> U32)
         legal = True
-        untouched = -1
+        untouched = np.int64(-1)
         if found and (random & np.uint64(3)) != 0:
             mode, i, j = pairs[draw % found]
             if (random >> np.uint64(4)) & U1:
@@ -185,7 +185,9 @@ def lean_walk(plus, minus, sizes, best, costs, rng, steps, hot, cold):
                 mode = (0, 0, 1)[axis] if part == 0 else (2, 1, 2)[axis]
                 by_rows = (axis == 0) or (axis == 1 and part == 1)
                 source, target = (p, q) if part == 0 else (q, p)
-                stride = columns[mode] if by_rows else np.int64(1)
+                stride = 1
+                if by_rows:
+                    stride = int(columns[mode])
                 line = 0
                 for entry in range(columns[mode] if by_rows else rows[mode]):
                     line |= 1 << (entry * (1 if by_rows else columns[mode]))
