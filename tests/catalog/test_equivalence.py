@@ -1,3 +1,4 @@
+import itertools
 import json
 import os
 from fractions import Fraction
@@ -16,10 +17,13 @@ from catalog.invariants import TURNS, Terms, invariant, matrix_ranks
 from catalog.known import classical, strassen, winograd
 from catalog.sandwich import sandwich
 from catalog.scheme import Format, Ring, Scheme
+from catalog.store import Catalog
 from catalog.transform import concatenate, orientations, reduce_mod, rotate, transpose
 from catalog.verify import is_exact, require_exact
 from tests.catalog.catalog_examples import RINGS, SMALL, exact_schemes, unimodular
 from tests.fuzzing import examples
+
+SHIPPED = Path(__file__).resolve().parents[2] / "catalog" / "starter"
 
 
 def over_fractions(scheme: Scheme) -> Scheme:
@@ -142,6 +146,65 @@ def test_large_schemes_are_refused():
 def test_large_coefficients_stay_exact():
     bases = [[1, 10**5], [0, 1]], [[1, 0], [10**5, 1]], [[1, 7], [0, 1]]
     assert is_certified(strassen(), sandwich(winograd(), *bases))
+
+
+def linear_group(size: int) -> list[np.ndarray]:
+    """All invertible matrices over F2."""
+    every = (np.array(bits).reshape(size, size) for bits in itertools.product(range(2), repeat=size * size))
+    return [matrix for matrix in every if matrix_ranks(matrix[None], 2)[0] == size]
+
+
+def is_equivalent_by_trying_all(first: Scheme, second: Scheme) -> bool:
+    """The answer over F2 from every role permutation and every change of basis."""
+
+    def blocks(scheme: Scheme) -> list[np.ndarray]:
+        m, k, n = scheme.format
+        return [
+            scheme.U.T.reshape(-1, m, k),
+            scheme.V.T.reshape(-1, k, n),
+            scheme.W.T.reshape(-1, m, n).transpose(0, 2, 1),
+        ]
+
+    wanted = {tuple(np.concatenate([f.ravel() for f in term]).tolist()) for term in zip(*blocks(second), strict=True)}
+    for turned in orientations(first):
+        if turned.format != second.format:
+            continue
+        u, v, w = blocks(turned)
+        for p, q, r in itertools.product(*(linear_group(size) for size in turned.format)):
+            ip, iq, ir = (np.rint(np.linalg.inv(x) * round(np.linalg.det(x))).astype(int) for x in (p, q, r))
+            rank = turned.rank
+            moved = [(p @ u @ iq % 2), (q @ v @ ir % 2), (r @ w @ ip % 2)]
+            lines = np.concatenate([f.reshape(rank, -1) for f in moved], axis=1).tolist()
+            if set(map(tuple, lines)) == wanted:
+                return True
+    return False
+
+
+def test_the_decision_is_that_of_trying_the_whole_group():
+    rows = Catalog(SHIPPED).rows(Format(2, 2, 3), Ring.F2)[:3]
+    schemes = [Catalog(SHIPPED).get(row.id).scheme for row in rows]
+    schemes.append(disguised(schemes[0], 8))
+    answers = []
+    for first, second in itertools.combinations(schemes, 2):
+        if first.format == second.format or first.format.sorted == second.format.sorted:
+            answers.append(is_equivalent_by_trying_all(first, second))
+            assert (equivalent(first, second) is not None) == answers[-1]
+    assert True in answers and False in answers
+
+
+@pytest.mark.parametrize(("ring", "classes"), [(Ring.F2, 2), (Ring.Z, 4)])
+def test_equal_invariants_do_not_decide(ring, classes):
+    # Over Z four schemes 2x3x3:15 are equivalent, two others are so among themselves, and two are alone; three of
+    # these classes have one invariant in common.
+    shelf = Catalog(SHIPPED)
+    schemes = [shelf.get(row.id).scheme for row in shelf.rows(Format(2, 3, 3), ring)[:8]]
+    found: list[list[Scheme]] = []
+    for scheme in schemes:
+        fitting = [group for group in found if equivalent(group[0], scheme) is not None]
+        assert len(fitting) <= 1 and all(equivalent(scheme, other) is not None for group in fitting for other in group)
+        (fitting[0] if fitting else found).append(scheme if fitting else [scheme])
+    assert len(found) == classes
+    assert len({invariant(scheme) for scheme in schemes}) == 2
 
 
 matrices = arrays(np.int64, st.tuples(st.just(4), st.integers(1, 4), st.integers(1, 4)), elements=st.integers(-2, 2))
