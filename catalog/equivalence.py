@@ -195,7 +195,6 @@ def _scales(a: Terms, b: Terms, image: list[int]) -> tuple[list[list[Any]], bool
     known = np.zeros((3, rank), dtype=bool)
     scales: list[list[Any]] = [[1] * rank for _ in range(3)]
     moved = b.traces[np.ix_(image, image, image)]
-    # Nothing is to be found out over F2.
     begin = max(range(rank), key=lambda i: int((~a.zero[:, i, i]).sum() + (~a.zero[i, :, i]).sum()), default=0)
     chosen = False
 
