@@ -32,7 +32,7 @@ def sandwich(scheme: Scheme, x: ArrayLike, y: ArrayLike, z: ArrayLike) -> Scheme
         array = np.asarray(matrix)
         if array.shape != (size, size):
             raise ValueError(f"{name} must have shape ({size}, {size}), not {array.shape}")
-        bases.append(([[Fraction(int(e)) for e in row] for row in array.tolist()], _inverse(name, array, scheme.ring)))
+        bases.append(([[Fraction(int(e)) for e in row] for row in array.tolist()], inverse(name, array, scheme.ring)))
     (bx, ix), (by, iy), (bz, iz) = bases
     # A' = P A Q turns a coefficient matrix u' on A' into P^T u' Q^T on A; C = X C' Z^-1 turns W' into X w' Z^-1.
     u = _two_sided(_flip(ix), scheme.U, _flip(by), sizes.m, sizes.k)
@@ -50,7 +50,7 @@ def _flip(matrix: Matrix) -> Matrix:
     return [list(column) for column in zip(*matrix, strict=True)]
 
 
-def _inverse(name: str, array: np.ndarray, ring: Ring) -> Matrix:
+def inverse(name: str, array: np.ndarray, ring: Ring) -> Matrix:
     """Inverse in the ring by Gauss-Jordan elimination; its entries are integers unless the ring is Q."""
     size, p = len(array), ring.modulus
     rows = [

@@ -9,6 +9,7 @@ import typer
 
 from catalog.scheme import Scheme
 from catalog.store import Catalog
+from subcubic.additions_verb import fewest_recorded
 from subcubic.errors import ExitCode, UsageError, guarded
 from subcubic.list_verb import best_schemes, list_schemes
 from subcubic.listing import facts_of
@@ -42,13 +43,14 @@ def show(
     """Print a scheme's formulas, properties and origin."""
     from catalog.formulas import describe, formulas
 
-    found = resolve(scheme, existing_catalog(catalog))
+    store = existing_catalog(catalog)
+    found = resolve(scheme, store)
     if plot is not None:
         from catalog.picture import plot as draw
 
         draw(found.scheme, plot)
         note(f"picture written to {plot}")
-    facts = facts_of(found)
+    facts = facts_of(found) | {"additions_found": fewest_recorded(store, found.id)}
     if json_output:
         extra = {name: getattr(found.scheme, name).tolist() for name in "UVW"} if factors else {}
         print_json({**facts, "formulas": formulas(found.scheme), **extra})

@@ -8,6 +8,7 @@ import typer
 
 from subcubic import catalog_verbs, search_verb
 from subcubic.accuracy_verb import accuracy
+from subcubic.additions_verb import additions
 from subcubic.bench_verb import bench
 from subcubic.closure_verb import closure
 from subcubic.dispatch_check_verb import dispatch_check
@@ -47,6 +48,7 @@ app.add_typer(catalog_verbs.app, name="catalog")
 app.command()(export)
 app.command()(bench)
 app.command()(accuracy)
+app.command()(additions)
 app.command()(dispatch_check)
 app.command()(model_check)
 app.command()(predict)

@@ -45,6 +45,8 @@ _HARD = (
     ("5x5x5", "F2", "flips", 1),
     ("2x5x5", "F2", "flips", 4),
 )
+# Formats of which schemes with few additions are looked for as well.
+_LEAN = ("3x3x3", "2x3x3", "2x2x3", "2x2x2")
 
 
 def shipped() -> Path:
@@ -100,6 +102,18 @@ def search_all(catalog: Path, budget_s: float, rounds: range, cores: int) -> Non
             for size, ring, method, keep in _HARD
         ]
         _run_all(hard, side_by_side)
+
+
+def spare_additions(catalog: Path, budget_s: float, cores: int) -> None:
+    """Add schemes of equal rank with fewer additions, and what searches for their programs find.
+
+    Args:
+        catalog: with schemes of these formats over Z.
+        budget_s: seconds for each format.
+        cores: to use, one for each search.
+    """
+    _keep_apart(catalog)
+    _run_all([["additions", size, "--walk", "--budget", f"{budget_s:g}s", "--seed", "12"] for size in _LEAN], cores)
 
 
 def compose(catalog: Path) -> None:
@@ -184,6 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error("--budget, --rounds and --cores must be positive")
     gathered = given.catalog.absolute()
     search_all(gathered, given.budget, range(given.rounds), given.cores)
+    spare_additions(gathered, given.budget, given.cores)
     compose(gathered)
     publish(gathered)
 
