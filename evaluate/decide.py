@@ -13,6 +13,7 @@ from evaluate.decision import MAX_ERROR_FACTOR, Candidate, Question, guarded, ra
 from evaluate.device import DeviceMissingError
 from evaluate.error_factor import error_factor
 from evaluate.explanation import Explanation, Packed
+from evaluate.kernel import KernelError
 from evaluate.machine import Machine, RowsOf, machine_of
 from evaluate.opened import Opened, after_fork
 from evaluate.problem import Problem, dtype_of, matrices, problem
@@ -23,6 +24,7 @@ from evaluate.whole import Whole, whole
 from evaluate.wishes import AUTO, Options
 
 _MOST_LISTS = 4096
+_REFUSALS: tuple[type[Exception], ...] = (KernelError,)  # of planes, beside short memory
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,8 @@ class Decider:
         except DeviceMissingError as error:  # JAX without CuPy, which hands its memory to kernels
             return Decision(None, replace(plain, why=f"kernels cannot reach the device: {error}"))
         plain = replace(plain, device=machine.name)
+        if not machine.kernels:
+            return Decision(None, replace(plain, why=f"there are no kernels for arrays of {library.name} here"))
         only = packed.candidate if packed else None
         scales = self._scales(library, a, b, options)
         if only:
@@ -135,7 +139,7 @@ class Decider:
         )
         if found.opened is None or found.candidate is None or found.verdict is None:
             plain = replace(plain, why=found.why, predicted_ratio=kept[0].predicted)
-            return Decision(None, plain, tried=found.tried)
+            return Decision(None, plain, not made.shifted, found.tried)
         verdict, pairs = found.verdict, zip("ab", made.layout, found.opened.layout, strict=True)
         explanation = replace(
             plain,
@@ -150,7 +154,7 @@ class Decider:
             copied=tuple(name for name, lies, wanted in pairs if lies != wanted),
             repaid_after=verdict.repaid_after,
         )
-        return Decision(whole(library, found.opened), explanation, tried=found.tried)
+        return Decision(whole(library, found.opened), explanation, not made.shifted, found.tried)
 
     def pack(self, library: Numpy, b: Any, rows: int, options: Options) -> Packed:
         """The planes of a constant B [K, N] for products with ``rows`` rows; without planes where none should pay.
@@ -177,6 +181,8 @@ class Decider:
             machine = self._machine(library, b)
         except DeviceMissingError:
             return nothing
+        if not machine.kernels:
+            return nothing
         kept = self._shortlist(machine, made, options, "b_constant")[0]
         for candidate in scaled(kept) if self._scales(library, b[:1], b, options) else kept:
             if candidate.operands != "b_constant" or candidate.expected <= 1:  # planes are made before any trial
@@ -188,7 +194,7 @@ class Decider:
                 try:
                     matrix = stored(library, b, opened.layout[1])[0]
                     planes = opened.pack(matrix)
-                except MemoryError:
+                except _REFUSALS + library.out_of_memory:
                     continue
             if planes is not None and (options.max_workspace is None or planes.nbytes <= options.max_workspace):
                 return Packed(matrix, planes, candidate.bare, made.dtype, opened.layout)
@@ -203,6 +209,10 @@ class Decider:
             b: [K, N].
             most: how many.
         """
+        with self._lock:
+            return self._rivals(library, a, b, most)
+
+    def _rivals(self, library: Numpy, a: Any, b: Any, most: int) -> list[tuple[Candidate, Opened]]:
         made, machine = problem(library, a, b, None, None), self._machine(library, a)
         question = _question(machine, made, Options(None, None, MAX_ERROR_FACTOR), "variable", None)
         factor = self._factors(made)

@@ -135,8 +135,8 @@ def shortlist(
     kept: list[Candidate] = []
     refused = ""
     for one in known:
-        if len(kept) == MOST_CANDIDATES:
-            break
+        if len(kept) >= MOST_CANDIDATES and (not _plain(one) or any(map(_plain, kept))):
+            continue  # the plain kernel is one more
         if not _worth_a_trial(one):
             continue
         found = _nearest(rows, one, question.shape)[1]
@@ -145,8 +145,6 @@ def shortlist(
             kept.append(replace(one, error_factor=factor))
         else:
             refused = refused or f"{one.label} has {factor:.1f} times the vendor's error"
-    if not any(map(_plain, kept)):  # others filled the list
-        kept += [replace(one, error_factor=1.0) for one in known if _plain(one) and one.expected][:1]
     if kept or refused:
         return kept, refused
     if not question.paths:

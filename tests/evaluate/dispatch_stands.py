@@ -67,7 +67,7 @@ class Tensor:
     T = property(lambda self: Tensor(self.array.T, device=self.device))
 
     def get_device(self):
-        return int(self.device.removeprefix("cuda:"))
+        return int(self.device.removeprefix("cuda:")) if self.is_cuda else -1
 
     def stride(self):
         return tuple(step // self.array.itemsize for step in self.array.strides)
@@ -105,14 +105,14 @@ class ArrayImpl(np.ndarray):
     """An array of JAX on a GPU: always dense, so that transposing copies."""
 
     __module__ = "jaxlib._jax"
-    sharding, places = "one device", 1
+    sharding, places, platform = "one device", 1, "gpu"
 
     @property
     def T(self):  # noqa: N802 - its name in JAX
         return np.ascontiguousarray(np.asarray(self).T).view(ArrayImpl)
 
     def devices(self):
-        return [SimpleNamespace(platform="gpu", local_hardware_id=number) for number in range(self.places)]
+        return [SimpleNamespace(platform=self.platform, local_hardware_id=number) for number in range(self.places)]
 
     def unsafe_buffer_pointer(self):
         assert self.flags.c_contiguous
@@ -123,6 +123,7 @@ def jax():
     module = types.ModuleType("jax")
     module.__version__, module.Array, module.waited, module.taken = "0.10", ArrayImpl, [], []
     module.core = SimpleNamespace(Tracer=type("Tracer", (), {}))
+    module.errors = SimpleNamespace(JaxRuntimeError=type("JaxRuntimeError", (RuntimeError,), {}))
     module.block_until_ready = module.waited.append
 
     def from_dlpack(x):
@@ -147,7 +148,7 @@ def cupy(stream):
     module.broadcast_to = lambda x, shape: np.broadcast_to(x, shape, subok=True)
     module.asarray = lambda x: x
     module.asnumpy = np.asarray
-    memory = SimpleNamespace(OutOfMemoryError=type("OutOfMemoryError", (Exception,), {}))
+    memory = SimpleNamespace(OutOfMemoryError=type("OutOfMemoryError", (MemoryError,), {}))
 
     def alloc(size):
         array = module.empty(size, np.uint8)  # by the module, since a test may have it fail
