@@ -9,7 +9,8 @@ from typing import Any
 
 from evaluate.array_numpy import Numpy
 from evaluate.buckets import bucket, small
-from evaluate.decision import MAX_ERROR_FACTOR, Candidate, Question, guarded, ranked, scaled, shortlist, unscaled
+from evaluate.candidate import Candidate, guarded, scaled, unscaled
+from evaluate.decision import MAX_ERROR_FACTOR, Question, ranked, shortlist
 from evaluate.device import DeviceMissingError
 from evaluate.error_factor import error_factor
 from evaluate.explanation import Explanation, Packed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from evaluate.decision import Candidate
+from evaluate.candidate import Candidate
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from codegen.emit import fused_arch
 from codegen.plan import Plan
 from evaluate import cpu, cublas
 from evaluate.array_numpy import Numpy
-from evaluate.decision import HOST_PATH, Candidate
+from evaluate.candidate import Candidate
+from evaluate.decision import HOST_PATH
 from evaluate.device import DeviceInfo
 from evaluate.fused import FusedKernel, open_fused
 from evaluate.gpu import build_library

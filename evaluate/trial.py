@@ -11,7 +11,7 @@ import numpy as np
 from codegen.plan import Plan
 from evaluate.accuracy import tolerance
 from evaluate.array_numpy import Numpy
-from evaluate.decision import Candidate
+from evaluate.candidate import Candidate
 from evaluate.opened import Opened
 from evaluate.timing import compare
 from evaluate.verdicts import Verdict

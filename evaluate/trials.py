@@ -15,7 +15,7 @@ from codegen.build import BuildError, MissingCompilerError
 from codegen.plan import Plan
 from evaluate.array_numpy import Numpy
 from evaluate.buckets import bucket
-from evaluate.decision import Candidate
+from evaluate.candidate import Candidate
 from evaluate.device import DeviceMissingError
 from evaluate.kernel import KernelError
 from evaluate.machine import Machine

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from catalog.files import cache_folder, write_durably
+from evaluate.candidate import Candidate
 from evaluate.cases import Shape
-from evaluate.decision import Candidate
 from evaluate.timing import MIN_PAIRS, verdict
 from evaluate.timing import Verdict as Finding
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from evaluate.buckets import bucket, small
-from evaluate.decision import MOST_CANDIDATES, Candidate, Question, shortlist
+from evaluate.candidate import Candidate
+from evaluate.decision import MOST_CANDIDATES, Question, shortlist
 from evaluate.verdicts import Verdict, best, carried
 
 BIG = (8192, 8192, 8192)
