@@ -167,6 +167,14 @@ def test_what_cannot_be_meant_is_refused_in_one_sentence(dispatcher, a, b, optio
     assert says in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_an_option_of_another_type_is_refused_for_a_known_product_too(dispatcher):
+    a = np.ones((2, 2))
+    dispatcher.matmul(a, a)
+    for options in ({"scale": 0}, {"guard": 0}, {"tune": 1}):
+        with pytest.raises(ValueError, match=f"must be True.* not {next(iter(options.values()))}"):
+            dispatcher.matmul(a, a, **options)
+
+
 def test_packing_refuses_what_is_no_matrix(dispatcher):
     with pytest.raises(ValueError, match="a matrix \\[K, N\\] and rows of at least 1"):
         dispatcher.pack(np.ones((2, 2, 2)))
