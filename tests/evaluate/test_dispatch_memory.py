@@ -10,15 +10,59 @@ import pytest
 from evaluate import trials
 from evaluate.arrays import library_of
 from evaluate.kernel import KernelError
-from tests.evaluate.dispatch_stands import BF16, SHAPE, ArrayImpl, Device, Tensor, device, draw, values, with_jax
+from tests.evaluate.dispatch_fakes import ArrayImpl, Tensor
+from tests.evaluate.dispatch_stands import BF16, Device, K, M, N, device, draw, operands, values, with_jax
 
-M, N, K = SHAPE
 __all__ = ["device", "with_jax"]
 
 
-def operands(device, *lead):
-    a, b = draw(*lead, M, K), draw(K, N, seed=1)
-    return device.array(a), device.array(b), a.astype(np.float64) @ b.astype(np.float64)
+@pytest.mark.parametrize(("limit", "scheme"), [(0, False), (8191, False), (8192, True)])
+def test_no_scheme_needs_more_than_it_may(device, limit, scheme):
+    a, b, exact = operands(device)
+    found, told = device.dispatcher.matmul(a, b, max_workspace=limit, explain=True)
+    assert (values(found) == exact).all() and told.choice.startswith("winograd") is scheme
+    assert (device.trials > 0) is scheme
+
+
+def test_short_memory_leaves_it_to_the_vendor(device, monkeypatch):
+    a, b, exact = operands(device)
+    device.dispatcher.matmul(a, b)
+
+    empty, cuda = device.module.empty, device.module.cuda
+
+    def short(shape, dtype, **options):
+        if dtype == np.uint8:
+            raise (cuda.memory if device.name == "cupy" else cuda).OutOfMemoryError("none left")
+        return empty(shape, dtype, **options)
+
+    monkeypatch.setattr(device.module, "empty", short)
+    found, told = device.dispatcher.matmul(a, b, explain=True)
+    assert (values(found) == exact).all() and told.why.startswith("memory is short")
+
+
+def test_nothing_is_compiled_or_tried_in_a_captured_graph(device):
+    a, b, exact = operands(device)
+    device.stream.capturing = True
+    told = device.dispatcher.matmul(a, b, explain=True)[1]
+    assert "captured" in told.why and not device.built
+    device.stream.capturing = False
+    assert device.dispatcher.matmul(a, b, explain=True)[1].choice.startswith("winograd")
+    device.stream.capturing = True  # what is decided may be captured
+    found, told = device.dispatcher.matmul(a, b, explain=True)
+    assert told.choice.startswith("winograd") and (values(found) == exact).all()
+
+
+def test_a_device_that_kernels_cannot_reach_is_left_to_the_vendor(device, monkeypatch):
+    from evaluate.device import DeviceMissingError
+
+    def missing(self, x):
+        raise DeviceMissingError("no usable GPU: CuPy cannot be imported")
+
+    monkeypatch.setattr(f"evaluate.array_{device.name}.{device.name.title()}.info", missing, raising=False)
+    a, b, exact = operands(device)
+    found, told = device.dispatcher.matmul(a, b, explain=True)
+    assert (values(found) == exact).all() and told.why.startswith("kernels cannot reach the device")
+    assert device.dispatcher.pack(b, rows=M).planes is None
 
 
 @pytest.mark.parametrize("options", [{"scale": "auto"}, {"plane_dtype": "auto"}])

@@ -1,4 +1,4 @@
-"""What trials speak for, and what they change: alignment, refusals, other threads, processes and children."""
+"""What trials speak for, and what they change: buckets, alignment, refusals, other threads and processes."""
 
 import gc
 import threading
@@ -7,17 +7,120 @@ import weakref
 import numpy as np
 import pytest
 
+from evaluate import trials
+from evaluate.decision import shortlist
 from evaluate.dispatch import Dispatcher
 from evaluate.verdicts import Verdicts
-from tests.evaluate.dispatch_stands import BF16, SHAPE, device, draw, row, values
+from tests.evaluate import fused_host
+from tests.evaluate.dispatch_stands import BF16, K, M, N, device, draw, operands, row, values
 
-M, N, K = SHAPE
 __all__ = ["device"]
 
 
-def operands(device, *lead):
-    a, b = draw(*lead, M, K), draw(K, N, seed=1)
-    return device.array(a), device.array(b), a.astype(np.float64) @ b.astype(np.float64)
+def test_another_process_does_not_try_again(device, tmp_path):
+    a, b, exact = operands(device)
+    device.dispatcher.matmul(a, b)
+    other = Dispatcher(device.plan_of, lambda *_: device.rows, Verdicts(tmp_path / "verdicts"))
+    assert other.matmul(a, b, explain=True)[1].choice.startswith("winograd") and device.trials == 1
+    for file in (tmp_path / "verdicts").iterdir():
+        file.write_text("damaged")
+    third = Dispatcher(device.plan_of, lambda *_: device.rows, Verdicts(tmp_path / "verdicts"))
+    assert (values(third.matmul(a, b)) == exact).all() and device.trials == 2
+
+
+def test_shapes_of_a_bucket_share_a_trial(device):
+    for rows in range(36, 41):
+        a, b = draw(rows, K), draw(K, N, seed=1)
+        found = device.dispatcher.matmul(device.array(a), device.array(b))
+        assert (values(found) == a.astype(float) @ b.astype(float)).all()
+    assert device.trials == 1
+
+
+def test_trials_have_an_end(device, monkeypatch):
+    monkeypatch.setattr(trials, "MOST_TRIALS", 1)
+    device.rows[:] = [row(), row((80, N, K))]
+    a, b = draw(80, K), device.array(draw(K, N, seed=1))
+    device.dispatcher.matmul(device.array(a[:M].copy()), b)
+    told = device.dispatcher.matmul(device.array(a), b, explain=True)[1]
+    assert device.trials == 1 and "1 trials are the most" in told.why
+
+
+def test_rows_that_keep_changing_are_looked_at_once_for_a_bucket(device, monkeypatch):
+    asked = []
+    real = shortlist
+    monkeypatch.setattr("evaluate.lists.shortlist", lambda *given: asked.append(given) or real(*given))
+    b = device.array(draw(K, N, seed=1))
+    for m in range(33, 41):
+        device.dispatcher.matmul(device.array(draw(m, K)), b)
+    assert len(asked) == 1 and device.trials == 1
+
+
+def test_without_tuning_what_is_unknown_is_left_to_the_vendor(device):
+    a, b, _ = operands(device)
+    assert "tune is off" in device.dispatcher.matmul(a, b, tune=False, explain=True)[1].why
+    device.dispatcher.matmul(a, b)
+    assert device.dispatcher.matmul(a, b, tune=False, explain=True)[1].choice.startswith("winograd")
+
+
+def test_a_wrong_kernel_never_runs(device, tmp_path):
+    device.libraries["nn"] = fused_host.library(tmp_path, "wrong", "-DMISTAKE=kRow")
+    a, b, exact = operands(device)
+    found, told = device.dispatcher.matmul(a, b, explain=True)
+    assert (values(found) == exact).all() and "not finite" in told.why and told.choice == f"{device.name}.matmul"
+
+
+def test_a_missing_compiler_leaves_it_to_the_vendor(device, monkeypatch):
+    from codegen.build import MissingCompilerError
+
+    def missing(*_):
+        raise MissingCompilerError("nvcc was not found; install the CUDA toolkit")
+
+    monkeypatch.setattr("evaluate.opened.build_library", missing)
+    a, b, exact = operands(device)
+    found, told = device.dispatcher.matmul(a, b, explain=True)
+    assert (values(found) == exact).all() and "nvcc was not found" in told.why
+
+
+def test_threads_share_one_decision(device):
+    a, b, exact = operands(device)
+    found, failed = [], []
+
+    def work():
+        try:
+            for _ in range(20):
+                found.append((values(device.dispatcher.matmul(a, b)) == exact).all())
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed and all(found) and len(found) == 160 and device.trials == 1
+
+
+def test_a_small_product_does_not_wait_for_the_trial_of_another(device, monkeypatch):
+    began, go_on = threading.Event(), threading.Event()
+    real = device.compare
+
+    def compare(*arguments, **options):
+        began.set()
+        assert go_on.wait(30)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr("evaluate.trial.compare", compare)
+    monkeypatch.setattr("evaluate.buckets.SMALLEST_SIDE", 4)
+    a, b, _ = operands(device)
+    thread = threading.Thread(target=device.dispatcher.matmul, args=(a, b))
+    thread.start()
+    try:
+        assert began.wait(30)
+        small = device.array(draw(2, 2))
+        assert "too small" in device.dispatcher.matmul(small, small, explain=True)[1].why
+    finally:
+        go_on.set()
+        thread.join()
 
 
 def test_a_trial_on_rows_that_are_not_aligned_does_not_speak_for_others(device):
