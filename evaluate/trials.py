@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from sys import maxsize
 from time import monotonic
@@ -16,6 +16,7 @@ from codegen.plan import Plan
 from evaluate.array_numpy import Numpy
 from evaluate.buckets import bucket
 from evaluate.candidate import Candidate
+from evaluate.chosen import Chosen, why_none
 from evaluate.device import DeviceMissingError
 from evaluate.kernel import KernelError
 from evaluate.machine import Machine
@@ -30,26 +31,6 @@ _MOST_LARGE = 4096  # workspaces that were too large
 _REFUSALS: tuple[type[Exception], ...] = (
     *(MissingCompilerError, BuildError, DeviceMissingError, KernelError, WrongError, ValueError, OSError),
 )
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """What came out.
-
-    Attributes:
-        why: in one clause.
-        tried: whether something was measured.
-        candidate: the fastest; None if the vendor's GEMM is. What is predicted for it is so at the shape itself where
-            the trial was at another one, else at the largest sizes of the bucket.
-        verdict: its.
-        opened: its kernel.
-    """
-
-    why: str
-    tried: bool
-    candidate: Candidate | None = None
-    verdict: Verdict | None = None
-    opened: Opened | None = None
 
 
 class Trials:
@@ -140,7 +121,8 @@ class Trials:
                 return Chosen(f"it beat {library.name}'s product {where}", tried, candidate, found[1], opened)
         if all(limit in self._large for limit in limits.values()):
             return Chosen(f"the workspace of {candidates[0].label} exceeds max_workspace", tried)
-        return Chosen(self._why(known, tune, most_bytes), tried)
+        untried = f"{MOST_TRIALS} trials are the most of a process" if tune else "tune is off"
+        return Chosen(why_none(known, untried, most_bytes), tried)
 
     def _carried(self, machine: Machine, made: Problem, one: Candidate, verdict: Verdict) -> Candidate | None:
         """A candidate with what is predicted at the shape itself; None if its verdict does not hold there."""
@@ -153,22 +135,6 @@ class Trials:
         here = machine.predicted(plan, one, made.shape, made.dtype)
         holds = carried(verdict, self._there[key], here) > 1
         return replace(one, predicted=here or one.predicted) if holds else None
-
-    def _why(self, known: Sequence[tuple[Candidate, Verdict | None]], tune: bool, most_bytes: int | None) -> str:
-        measured = [(one, verdict) for one, verdict in known if verdict is not None]
-        faster = [one for one, verdict in measured if verdict.finding == "faster"]
-        if faster:
-            limit = "" if most_bytes is None else ", or its workspace exceeds max_workspace"
-            return f"{faster[0].label} was faster nearby, but is not expected to be here{limit}"
-        timed = [verdict for _, verdict in measured if not verdict.reason]
-        if timed:
-            nearest = max(timed, key=lambda verdict: verdict.ratio)
-            return f"the best of {len(timed)} trials had a ratio of {nearest.ratio:.3f}: {nearest.finding}"
-        if measured:
-            return f"no candidate could run: {measured[0][1].reason}"
-        return f"{known[0][0].label} was not measured here: " + (
-            f"{MOST_TRIALS} trials are the most of a process" if tune else "tune is off"
-        )
 
     def _facts(self, machine: Machine, made: Problem, layout: str, one: Candidate) -> dict[str, Any]:
         plan = self.plan(one)
