@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from evaluate.array_numpy import Numpy, each
+from evaluate.array_numpy import HERE, Numpy, each
 from evaluate.fused import ZEROED_BYTES
 from evaluate.timing import Measure
 from evaluate.windows import TRIAL, gpu_measure
-
-_HERE = contextlib.nullcontext()
 
 
 class Cupy(Numpy):
@@ -27,12 +25,11 @@ class Cupy(Numpy):
         self.xp = cupy
         self._captured: list[Any] = []
 
-    def signature(self, x: Any) -> tuple[Any, ...]:
-        # x.device, x.flags and x.strides are made anew each time they are asked for.
-        return x.dtype, x.shape, x._c_contiguous or x.strides, x.data.device_id
-
     def signatures(self, a: Any, b: Any, out: Any | None) -> tuple[Any, ...]:
-        # One tuple, and no calls of ``signature``: this is most of the look-up of every product.
+        # One tuple, and no calls of ``signature``: this is most of the look-up of every product. x.device, x.flags and
+        # x.strides are made anew each time they are asked for; _c_contiguous is an attribute of CuPy's own. Where it is
+        # true, strides differ in dimensions of one element only, of which products that reach a kernel have none but
+        # leading ones: all their sides have at least 256.
         found = (
             a.dtype,
             a.shape,
@@ -70,7 +67,7 @@ class Cupy(Numpy):
 
     def current(self, x: Any) -> contextlib.AbstractContextManager[Any]:
         # Entering a device takes the host longer than asking which one is current.
-        return _HERE if x.data.device_id == self.xp.cuda.runtime.getDevice() else x.device
+        return HERE if x.data.device_id == self.xp.cuda.runtime.getDevice() else x.device
 
     def stream(self, x: Any) -> int:
         return int(self.xp.cuda.get_current_stream().ptr)
@@ -79,20 +76,18 @@ class Cupy(Numpy):
         return int(x.data.ptr)
 
     def memory(self, size: int, like: Any) -> Any:
-        try:
-            return self.xp.empty(size, dtype=self.xp.uint8)
-        except self.xp.cuda.memory.OutOfMemoryError as error:
-            raise MemoryError(str(error)) from None
+        return self.xp.empty(size, dtype=self.xp.uint8)
 
     def scratch(self, size: int, like: Any) -> tuple[Any, int]:
         # Without an array around it and by a memset, since both take the host less time.
         cuda = self.xp.cuda
-        try:
-            space = cuda.alloc(size)
-        except cuda.memory.OutOfMemoryError as error:
-            raise MemoryError(str(error)) from None
+        space = cuda.alloc(size)
         stream = cuda.get_current_stream()
         space.memset_async(0, min(size, ZEROED_BYTES), stream)
         if stream.is_capturing():  # CuPy's pool would hand it on, and the graph may be replayed beside other launches
             self._captured.append(space)
         return space, space.ptr
+
+    def keep(self, *temporaries: Any) -> None:
+        if self.capturing(temporaries[0]):  # as of ``scratch``
+            self._captured += temporaries

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from evaluate.array_cupy import Cupy
-from evaluate.array_numpy import Numpy
+from evaluate.array_numpy import HERE, Numpy
 from evaluate.timing import Measure
 from evaluate.windows import HOST_REGIMES, host_measure
 
@@ -26,6 +26,8 @@ class Jax(Cupy):
         import jax
 
         self.jax = jax
+        self._captured = []
+        self.out_of_memory = (MemoryError, jax.errors.JaxRuntimeError)  # which has no type of its own for it
 
     @functools.cached_property
     def xp(self) -> Any:
@@ -39,12 +41,15 @@ class Jax(Cupy):
         return f"jax {self.jax.__version__}"
 
     def signature(self, x: Any) -> tuple[Any, ...]:
-        return (x.dtype, x.shape, x.sharding) if isinstance(x, self.jax.Array) else super().signature(x)
+        return x.dtype, x.shape, x.sharding
 
     signatures = Numpy.signatures
 
     def strides(self, x: Any) -> tuple[int, ...]:
         return tuple(int(np.prod(x.shape[place + 1 :])) for place in range(x.ndim))
+
+    def steps(self, x: Any) -> tuple[int, ...]:
+        return tuple(step * x.dtype.itemsize for step in self.strides(x))
 
     def device(self, x: Any) -> int | None:
         (*others, place) = x.devices()
@@ -69,14 +74,15 @@ class Jax(Cupy):
         return x
 
     def sample(self, x: Any, rows: np.ndarray) -> np.ndarray:
-        return super().sample(x, rows) if isinstance(x, self.xp.ndarray) else np.asarray(x[rows]).astype(np.float64)
+        return np.asarray(x[rows]).astype(np.float64) if isinstance(x, self.jax.Array) else super().sample(x, rows)
 
     def measure(self, like: Any) -> Measure:
         """By the host's clock: JAX does not show its stream."""
         return host_measure(HOST_REGIMES["burst"])
 
     def current(self, x: Any) -> contextlib.AbstractContextManager[Any]:
-        return self.xp.cuda.Device(self.device(x))
+        place = self.device(x)
+        return HERE if place is None else self.xp.cuda.Device(place)
 
     def ready(self, *arrays: Any) -> None:
         self.jax.block_until_ready([x for x in arrays if isinstance(x, self.jax.Array)])

@@ -12,6 +12,7 @@ from evaluate.device import DeviceInfo, require_gpu
 from evaluate.timing import Measure
 from evaluate.windows import HOST_REGIMES, host_measure
 
+HERE = contextlib.nullcontext()  # the device that is current anyway
 NAMES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
 
 
@@ -26,6 +27,7 @@ class Numpy:
     name = "numpy"
     writable = True  # whether results can be put into an array of the caller's
     differentiable = False  # whether an array may want a gradient
+    out_of_memory: tuple[type[Exception], ...] = (MemoryError,)  # what is raised where memory is short
 
     def __init__(self) -> None:
         self.xp: Any = np
@@ -52,8 +54,13 @@ class Numpy:
         return _name(x.dtype)
 
     def strides(self, x: Any) -> tuple[int, ...]:
-        """In elements."""
-        return tuple(step // x.itemsize for step in x.strides)
+        """In elements; -1, which no kernel takes, where it is no whole number of them, as of a field of records."""
+        size = x.itemsize
+        return tuple(step // size if step % size == 0 else -1 for step in x.strides)
+
+    def steps(self, x: Any) -> tuple[int, ...]:
+        """Strides in bytes."""
+        return tuple(x.strides)
 
     def device(self, x: Any) -> int | None:
         """Number of its GPU, None for the host's memory."""
@@ -101,7 +108,7 @@ class Numpy:
 
     def current(self, x: Any) -> contextlib.AbstractContextManager[Any]:
         """Makes the device of an array the current one."""
-        return contextlib.nullcontext()
+        return HERE
 
     def ready(self, *arrays: Any) -> None:
         """Lets the stream see what was queued for the arrays."""
@@ -122,7 +129,7 @@ class Numpy:
         """Bytes on the device of an array.
 
         Raises:
-            MemoryError: the device has too little.
+            One of ``out_of_memory``: the device has too little.
         """
         raise NotImplementedError
 
@@ -134,9 +141,12 @@ class Numpy:
         one memset, is nothing beside a product for which a scheme pays.
 
         Raises:
-            MemoryError: the device has too little.
+            One of ``out_of_memory``: the device has too little.
         """
         raise NotImplementedError
+
+    def keep(self, *temporaries: Any) -> None:
+        """Keeps arrays that a launch reads or writes and the caller does not have, where a graph may repeat it."""
 
 
 def each(library: Numpy, product: Any, a: Any, b: Any, out: Any | None) -> Any:

@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-import contextlib
+from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from evaluate.array_numpy import NAMES, Numpy
+from evaluate.array_numpy import HERE, NAMES, Numpy
 from evaluate.device import DeviceInfo, driver_version
 from evaluate.fused import ZEROED_BYTES
 from evaluate.timing import Measure
 from evaluate.windows import TRIAL, gpu_measure
 
-_HERE = contextlib.nullcontext()
 _L2_BYTES = 60 << 20  # where the library does not tell
 
 
@@ -29,6 +28,7 @@ class Torch(Numpy):
         import torch
 
         self.xp = torch
+        self.out_of_memory = (MemoryError, torch.cuda.OutOfMemoryError)
 
     def signature(self, x: Any) -> tuple[Any, ...]:
         return x.dtype, x.shape, x.stride(), x.device
@@ -42,6 +42,9 @@ class Torch(Numpy):
 
     def strides(self, x: Any) -> tuple[int, ...]:
         return tuple(x.stride())
+
+    def steps(self, x: Any) -> tuple[int, ...]:
+        return tuple(step * x.dtype.itemsize for step in x.stride())
 
     def device(self, x: Any) -> int | None:
         return int(x.get_device()) if x.is_cuda else None
@@ -77,9 +80,9 @@ class Torch(Numpy):
         arch, cuda = f"sm_{facts.major}{facts.minor}", str(self.xp.version.cuda)
         return DeviceInfo(facts.name, arch, driver_version(), cuda, l2_bytes, str(x.get_device()))
 
-    def current(self, x: Any) -> contextlib.AbstractContextManager[Any]:
-        place = x.get_device()
-        return _HERE if place == self.xp.cuda.current_device() else self.xp.cuda.device(place)
+    def current(self, x: Any) -> AbstractContextManager[Any]:
+        place = x.get_device()  # -1 for the host, where asking for the current device may raise
+        return HERE if place < 0 or place == self.xp.cuda.current_device() else self.xp.cuda.device(place)
 
     def stream(self, x: Any) -> int:
         return int(self.xp.cuda.current_stream().cuda_stream)
@@ -88,10 +91,7 @@ class Torch(Numpy):
         return int(x.data_ptr())
 
     def memory(self, size: int, like: Any) -> Any:
-        try:
-            return self.xp.empty(size, dtype=self.xp.uint8, device=like.device)
-        except self.xp.cuda.OutOfMemoryError as error:
-            raise MemoryError(str(error)) from None
+        return self.xp.empty(size, dtype=self.xp.uint8, device=like.device)
 
     def scratch(self, size: int, like: Any) -> tuple[Any, int]:
         space = self.memory(size, like)

@@ -32,7 +32,7 @@ class Settings:
         set: name of the set of shapes, copied into each row.
         load: whether to read clocks and power while each arm runs, about two seconds a row.
         counters: whether to count what one launch of each arm moves, see ``evaluate.counters``; about 20 seconds a row.
-        nvbench: whether to time both arms by NVBench too, see ``evaluate.nvbench``; about 20 seconds a row.
+        nvbench: whether to time both arms by NVBench too, see ``evaluate.nvbench``; up to 20 seconds a row.
     """
 
     pairs: int = PAIRS

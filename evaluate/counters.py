@@ -1,7 +1,7 @@
 """What one launch moves and keeps busy, counted by Nsight Compute in a process of its own.
 
-``python -m evaluate.counters FILE`` is that process: it makes one launch between the calls that start and stop the
-profiler. Clocks and caches are left as they are, so that a launch is counted as it is timed.
+``python -m evaluate.counters CASE OUT`` is that process, which writes nothing: it makes one launch between the calls
+that start and stop the profiler. Clocks and caches are left as they are, so that a launch is counted as it is timed.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from evaluate.apart import apart
 from evaluate.cases import Case
 from evaluate.device import DeviceInfo, release_memory, require_gpu
 from evaluate.gpu import build_library, open_arms
@@ -41,7 +41,6 @@ _MEANS = {
     "sm_busy": ("sm__cycles_active.avg.pct_of_peak_sustained_elapsed", 1e-2),
 }
 KEYS = (*_SUMS, *_MEANS, "kernel_seconds", "kernels")
-_PATIENCE = 180.0  # seconds for one profiled process
 _WARM_UP = 3
 _NANO = 1e-9  # ncu counts time in nanoseconds when it prints base units
 
@@ -59,28 +58,17 @@ def count(case: Case, arm: Arm) -> Counters:
     if ncu is None:
         return _nothing("ncu was not found; install Nsight Compute, or set $NCU to its path")
     release_memory()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "case")
-        path.write_bytes(pickle.dumps((case, arm)))
-        unknown: set[str] = set()
-        while True:
-            said = _run([*command(ncu, unknown), sys.executable, "-m", "evaluate.counters", str(path)])
-            # A name that this device or this version does not have may end ncu before it counts anything.
-            named = set(re.findall(r"Failed to find metric (\w+(?:\.\w+)*)", said)) - unknown
-            if not named:
-                return parse(said)
-            unknown |= named
-
-
-def _run(words: Sequence[str]) -> str:
-    """What a command prints; why it did not end, if so."""
-    root = Path(__file__).resolve().parent.parent
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=_PATIENCE, env=environment, cwd=root)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"==ERROR== {error}"
-    return done.stdout + done.stderr
+    unknown: set[str] = set()
+    while True:
+        try:
+            said = apart("evaluate.counters", (case, arm), command(ncu, unknown)).printed
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return parse(f"==ERROR== {error}")
+        # A name that this device or this version does not have may end ncu before it counts anything.
+        named = set(re.findall(r"Failed to find metric (\w+(?:\.\w+)*)", said)) - unknown
+        if not named:
+            return parse(said)
+        unknown |= named
 
 
 def command(ncu: str, without: Collection[str] = ()) -> list[str]:
@@ -120,8 +108,8 @@ def parse(text: str) -> Counters:
 
 def main(arguments: Sequence[str]) -> int:
     """Make the one launch that is counted."""
-    (path,) = arguments
-    case, arm = pickle.loads(Path(path).read_bytes())
+    given, _ = arguments
+    case, arm = pickle.loads(Path(given).read_bytes())
     profile(case, arm, require_gpu())
     return 0
 

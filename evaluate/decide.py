@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
 from evaluate.array_numpy import Numpy
-from evaluate.buckets import bucket, small
-from evaluate.decision import MAX_ERROR_FACTOR, Candidate, Question, guarded, ranked, scaled, shortlist, unscaled
+from evaluate.buckets import small
+from evaluate.candidate import Candidate, guarded, scaled, unscaled
 from evaluate.device import DeviceMissingError
-from evaluate.error_factor import error_factor
 from evaluate.explanation import Explanation, Packed
+from evaluate.kernel import KernelError
+from evaluate.lists import Lists
 from evaluate.machine import Machine, RowsOf, machine_of
 from evaluate.opened import Opened, after_fork
 from evaluate.problem import Problem, dtype_of, matrices, problem
@@ -22,7 +22,7 @@ from evaluate.trials import Trials
 from evaluate.whole import Whole, whole
 from evaluate.wishes import AUTO, Options
 
-_MOST_LISTS = 4096
+_REFUSALS: tuple[type[Exception], ...] = (KernelError,)  # of planes, beside short memory
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Decider:
     def __init__(self, trials: Trials, rows_of: RowsOf) -> None:
         self._trials, self._rows_of = trials, rows_of
         self._machines: dict[tuple[str, int | None], Machine] = {}
-        self._lists: dict[tuple[Any, ...], tuple[list[Candidate], str]] = {}
+        self._lists = Lists(trials.plan)
         self._lock = Lock()
         after_fork(self._unlock)
 
@@ -113,6 +113,8 @@ class Decider:
         except DeviceMissingError as error:  # JAX without CuPy, which hands its memory to kernels
             return Decision(None, replace(plain, why=f"kernels cannot reach the device: {error}"))
         plain = replace(plain, device=machine.name)
+        if not machine.kernels:
+            return Decision(None, replace(plain, why=f"there are no kernels for arrays of {library.name} here"))
         only = packed.candidate if packed else None
         scales = self._scales(library, a, b, options)
         if only:
@@ -120,7 +122,7 @@ class Decider:
                 return Decision(None, replace(plain, why="b was packed without scale"))
             scales = "scale" in dict(only.options)
         only = only and unscaled(only)  # rows are those without
-        kept, why = self._shortlist(machine, made, options, "b_constant" if only else "variable", only)
+        kept, why = self._lists.of(machine, made, options, "b_constant" if only else "variable", only)
         if scales and kept:
             kept, why = scaled(kept), "no kernel for these types scales its operands"
         if options.guard and kept:
@@ -135,7 +137,7 @@ class Decider:
         )
         if found.opened is None or found.candidate is None or found.verdict is None:
             plain = replace(plain, why=found.why, predicted_ratio=kept[0].predicted)
-            return Decision(None, plain, tried=found.tried)
+            return Decision(None, plain, not made.shifted, found.tried)
         verdict, pairs = found.verdict, zip("ab", made.layout, found.opened.layout, strict=True)
         explanation = replace(
             plain,
@@ -150,7 +152,7 @@ class Decider:
             copied=tuple(name for name, lies, wanted in pairs if lies != wanted),
             repaid_after=verdict.repaid_after,
         )
-        return Decision(whole(library, found.opened), explanation, tried=found.tried)
+        return Decision(whole(library, found.opened), explanation, not made.shifted, found.tried)
 
     def pack(self, library: Numpy, b: Any, rows: int, options: Options) -> Packed:
         """The planes of a constant B [K, N] for products with ``rows`` rows; without planes where none should pay.
@@ -177,7 +179,9 @@ class Decider:
             machine = self._machine(library, b)
         except DeviceMissingError:
             return nothing
-        kept = self._shortlist(machine, made, options, "b_constant")[0]
+        if not machine.kernels:
+            return nothing
+        kept = self._lists.of(machine, made, options, "b_constant")[0]
         for candidate in scaled(kept) if self._scales(library, b[:1], b, options) else kept:
             if candidate.operands != "b_constant" or candidate.expected <= 1:  # planes are made before any trial
                 continue
@@ -188,7 +192,7 @@ class Decider:
                 try:
                     matrix = stored(library, b, opened.layout[1])[0]
                     planes = opened.pack(matrix)
-                except MemoryError:
+                except _REFUSALS + library.out_of_memory:
                     continue
             if planes is not None and (options.max_workspace is None or planes.nbytes <= options.max_workspace):
                 return Packed(matrix, planes, candidate.bare, made.dtype, opened.layout)
@@ -203,29 +207,17 @@ class Decider:
             b: [K, N].
             most: how many.
         """
+        with self._lock:
+            return self._rivals(library, a, b, most)
+
+    def _rivals(self, library: Numpy, a: Any, b: Any, most: int) -> list[tuple[Candidate, Opened]]:
         made, machine = problem(library, a, b, None, None), self._machine(library, a)
-        question = _question(machine, made, Options(None, None, MAX_ERROR_FACTOR), "variable", None)
-        factor = self._factors(made)
         found: list[tuple[Candidate, Opened]] = []
-        for one in ranked(question, machine.rows, self._predictor(machine, made)):
-            if len(found) < most and (factor(one) or 0) <= MAX_ERROR_FACTOR:
+        for one in self._lists.ranked(machine, made):
+            if len(found) < most:
                 opened = self._trials.opened(library, a, machine, one, made.layout)
                 found += [(one, opened)] if isinstance(opened, Opened) else []
         return found
-
-    def _predictor(self, machine: Machine, made: Problem) -> Callable[[Candidate], float | None]:
-        def predicted(candidate: Candidate) -> float | None:
-            plan = self._trials.plan(candidate)
-            return None if plan is None else machine.predicted(plan, candidate, made.shape, made.dtype)
-
-        return predicted
-
-    def _factors(self, made: Problem) -> Callable[[Candidate], float | None]:
-        def factor(candidate: Candidate) -> float | None:
-            plan = self._trials.plan(candidate)
-            return None if plan is None else error_factor(plan, made.dtype, candidate.plane_dtype)
-
-        return factor
 
     def _scales(self, library: Numpy, a: Any, b: Any, options: Options) -> bool:
         if options.scale != AUTO:
@@ -238,30 +230,6 @@ class Decider:
         if key not in self._machines:
             self._machines[key] = machine_of(library, like, self._rows_of)
         return self._machines[key]
-
-    def _shortlist(
-        self, machine: Machine, made: Problem, options: Options, operands: str, only: Candidate | None = None
-    ) -> tuple[list[Candidate], str]:
-        # Of a bucket there is one list, or shapes that keep changing would be looked at anew, and tried, at every call.
-        made = replace(made, shape=bucket(made.shape))
-        limits = (options.plane_dtype, options.max_error_factor)
-        key = (machine.name, machine.kernels, made.shape, made.dtype, *limits, operands, only)
-        if key not in self._lists:
-            if len(self._lists) >= _MOST_LISTS:
-                self._lists.clear()
-            question = _question(machine, made, options, operands, only)
-            found = shortlist(question, machine.rows, self._predictor(machine, made), self._factors(made), only)
-            self._lists[key] = found
-        return self._lists[key]
-
-
-def _question(machine: Machine, made: Problem, options: Options, operands: str, only: Candidate | None) -> Question:
-    return Question(
-        *(made.shape, made.dtype, machine.paths(made.dtype), operands),
-        plane_dtype=only.plane_dtype if only else options.plane_dtype,
-        overlap=machine.overlap,
-        max_error_factor=options.max_error_factor,
-    )
 
 
 def vendor(library: Numpy) -> str:

@@ -12,6 +12,7 @@ from math import log2
 from typing import Any
 
 from evaluate.buckets import SMALLEST_SIDE, small
+from evaluate.candidate import PLAIN, Candidate, plain
 from evaluate.cases import Shape
 from evaluate.variants import FUSED_DTYPES, FUSED_PATH, LIBRARY_PATH, OPERANDS
 
@@ -48,58 +49,9 @@ class Question:
     max_error_factor: float = MAX_ERROR_FACTOR
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """One way to run a product by a scheme.
-
-    Attributes:
-        reference: names the scheme: built in, or a format.
-        levels: of recursion.
-        orbit: for which operands the scheme is turned; "" if it is not.
-        path: "fused", "cuda" or "c".
-        operands: which planes are there.
-        plane_dtype: of the planes.
-        options: further ones of the emitter, by name.
-        predicted: ratio by the cost model; None where it knows nothing.
-        measured: ratio of the nearest measured row; None where none is near.
-        error_factor: relative Frobenius error over that of the vendor's GEMM; None where it is not known.
-    """
-
-    reference: str
-    levels: int = 1
-    orbit: str = ""
-    path: str = FUSED_PATH
-    operands: str = "variable"
-    plane_dtype: str = ""
-    options: tuple[tuple[str, Any], ...] = ()
-    predicted: float | None = None
-    measured: float | None = None
-    error_factor: float | None = None
-
-    @property
-    def expected(self) -> float:
-        """The ratio to expect: what was measured counts more than what is predicted; 0 if nothing is known."""
-        return self.measured or self.predicted or 0.0
-
-    @property
-    def bare(self) -> Candidate:
-        """What is run, without what is thought of it: equal for all shapes."""
-        return replace(self, predicted=None, measured=None, error_factor=None)
-
-    @property
-    def label(self) -> str:
-        """In words."""
-        turned = f" turned for {self.orbit}" if self.orbit else ""
-        levels = f", {self.levels} levels" if self.levels > 1 else ""
-        options = "".join(f", {key}={value}" for key, value in self.options)
-        planes = f"{self.plane_dtype} planes, {self.operands}"
-        return f"{self.reference}{turned}{levels}, path {self.path}, {planes}{options}"
-
-
 # What is considered where nothing was measured; rows add to it. Not in it: what costs much error for its gain.
 _HOST = tuple(Candidate("winograd", levels, path=HOST_PATH) for levels in (1, 2))
 _LIBRARY = tuple(Candidate("winograd", levels, path=LIBRARY_PATH) for levels in (1, 2))
-_PLAIN = Candidate("classical-1x1x1")  # at the vendor's speed on Hopper only, faster where its last tiles are shared
 _FUSED = (
     Candidate("winograd"),
     Candidate("winograd", options=(("overlap", 2),)),
@@ -135,8 +87,8 @@ def shortlist(
     kept: list[Candidate] = []
     refused = ""
     for one in known:
-        if len(kept) == MOST_CANDIDATES:
-            break
+        if len(kept) >= MOST_CANDIDATES and (not plain(one) or any(map(plain, kept))):
+            continue  # the plain kernel is one more
         if not _worth_a_trial(one):
             continue
         found = _nearest(rows, one, question.shape)[1]
@@ -145,8 +97,6 @@ def shortlist(
             kept.append(replace(one, error_factor=factor))
         else:
             refused = refused or f"{one.label} has {factor:.1f} times the vendor's error"
-    if not any(map(_plain, kept)):  # others filled the list
-        kept += [replace(one, error_factor=1.0) for one in known if _plain(one) and one.expected][:1]
     if kept or refused:
         return kept, refused
     if not question.paths:
@@ -183,30 +133,7 @@ def ranked(
 def _worth_a_trial(one: Candidate) -> bool:
     # The plain kernel always is: the model sets it beside a rate of the vendor's that products of small K do not reach,
     # where it predicts losses of up to a fifth and up to 8 % were gained.
-    return one.expected > (0 if _plain(one) else WORTH_A_TRIAL)
-
-
-def _plain(one: Candidate) -> bool:
-    return (one.reference, one.path, one.operands) == (_PLAIN.reference, _PLAIN.path, _PLAIN.operands)
-
-
-def guarded(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """The same with kernels that compute again what is not finite; those that have no such form are left out."""
-    return [_having(one, "guard") for one in candidates if one.path == FUSED_PATH]
-
-
-def scaled(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """The same with rows and columns scaled, the plain kernel as it is; those without such a form are left out."""
-    return [one if _plain(one) else _having(one, "scale") for one in candidates if one.path == FUSED_PATH]
-
-
-def unscaled(one: Candidate) -> Candidate:
-    """The same without scaling."""
-    return replace(one, options=tuple(option for option in one.options if option[0] != "scale"))
-
-
-def _having(one: Candidate, option: str) -> Candidate:
-    return replace(one, options=tuple(sorted({**dict(one.options), option: 1}.items())))
+    return one.expected > (0 if plain(one) else WORTH_A_TRIAL)
 
 
 def _menu(question: Question) -> list[Candidate]:
@@ -215,7 +142,7 @@ def _menu(question: Question) -> list[Candidate]:
     # Fused kernels store no products; beside them the library path has lost wherever both were measured.
     found = _FUSED if FUSED_PATH in question.paths else () if question.dtype in FUSED_DTYPES else wide
     if found is _FUSED and question.overlap:
-        found = (_PLAIN, *_FUSED)
+        found = (PLAIN, *_FUSED)
     planes = question.plane_dtype or question.dtype
     return [replace(one, plane_dtype=planes) for one in found if _fits(one, question)]
 

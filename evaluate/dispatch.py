@@ -8,6 +8,7 @@ tried on the caller's operands, once for all shapes of a bucket.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,9 @@ from evaluate.array_numpy import Numpy
 from evaluate.arrays import library_of
 from evaluate.decide import Decider, Decision, vendor
 from evaluate.decision import MAX_ERROR_FACTOR
+from evaluate.device import DeviceMissingError
 from evaluate.explanation import Packed
+from evaluate.kernel import KernelError
 from evaluate.machine import RowsOf
 from evaluate.opened import Kernels, Opened
 from evaluate.problem import same_library
@@ -29,6 +32,8 @@ PlanOf = Callable[[str, int, str], Plan]
 _MOST_DECISIONS = 4096
 _ROWS = 8192  # M for which an operand is packed if nothing is said
 _FREE = (None, None, MAX_ERROR_FACTOR, True, False, False)  # what callers restrict who do not say
+# What a launch raises before anything is queued, beside short memory.
+_REFUSALS = (KernelError, DeviceMissingError)
 
 
 class Dispatcher:
@@ -63,7 +68,8 @@ class Dispatcher:
         The first product of a new shape of promising size may compile and measure, which takes seconds to a minute.
         On a GPU it is queued on the caller's current stream, and on nothing else. No gradient is recorded. A scheme is
         accurate by norms and not entry by entry. Without ``guard`` what is infinite, or beyond the range of fp16 in a
-        sum of entries, spoils more of the result than in the vendor's product.
+        sum of entries, spoils more of the result than in the vendor's product. What a product needs besides while a
+        graph of CuPy is captured is kept until the process ends, since the graph may be replayed as long.
 
         Args:
             a: [.., M, K] of NumPy, CuPy, PyTorch or JAX; fp16, bf16, fp32 or fp64.
@@ -103,8 +109,13 @@ class Dispatcher:
         if library.differentiable:
             _check(library, a, right)
         restricted = (max_workspace, plane_dtype, max_error_factor, tune, guard, scale)
-        if restricted != _FREE:
-            Options(*restricted)  # refuses what is none, before it is looked up
+        if not (
+            max_workspace is plane_dtype is None
+            and max_error_factor is MAX_ERROR_FACTOR
+            and tune is True
+            and guard is scale is False
+        ):
+            Options(*restricted)  # refuses what is none, before it is looked up as what it equals
         key = _key(library, a, right, packed, out, restricted)
         decision = self._decisions.get(key)
         if decision is None:
@@ -113,11 +124,15 @@ class Dispatcher:
         if decision.product is None:
             found = library.matmul(a, right, out)
         else:
+            why = ""
             try:
                 found = decision.product(a, right, out, planes)
-            except MemoryError:  # memory is short now, whatever it was before
-                found = library.matmul(a, right, out)
+            except library.out_of_memory:  # memory is short now, whatever it was before
                 why = "memory is short for its workspace"
+            except _REFUSALS as error:
+                why = f"the kernel refused: {' '.join(str(error).split())}"
+            if why:  # after the exception and the memory of its frames have gone
+                found = library.matmul(a, right, out)
                 decision = Decision(None, replace(decision.explanation, choice=vendor(library), why=why))
         return (found, decision.explanation) if explain else found
 
@@ -157,6 +172,20 @@ class Dispatcher:
         """What was decided for a product without options, found as ``matmul`` does; None if nothing was yet."""
         return self._decisions.get(_key(library_of(type(a)), a, b, None, out, _FREE))
 
+    def idle(self, a: Any, b: Any, out: Any | None = None) -> Callable[[], Any]:
+        """Returns a call of ``matmul`` that finds what was decided for a product without options and does not run it.
+
+        Raises:
+            LookupError: nothing was decided yet.
+        """
+        decision = self.known(a, b, out)
+        if decision is None:
+            raise LookupError("nothing was decided for these operands yet; multiply them first")
+        other = copy(self)
+        key = _key(library_of(type(a)), a, b, None, out, _FREE)
+        other._decisions = {**self._decisions, key: replace(decision, product=lambda *_: None)}
+        return lambda: other.matmul(a, b, out)
+
     def rivals(self, a: Any, b: Any, most: int) -> list[tuple[str, Opened]]:
         """The most promising schemes for a product and their open kernels, whether or not they should pay.
 
@@ -172,12 +201,15 @@ class Dispatcher:
         return [(candidate.label, opened) for candidate, opened in found]
 
     def _decide(self, key: tuple[Any, ...], *arguments: Any) -> Decision:
+        decisions = self._decisions
         decision = self._decider.decide(*arguments)
+        old = decisions is not self._decisions
         # What was measured may change what was decided without it, by tune=False or at another shape of the bucket.
-        if decision.tried or len(self._decisions) >= _MOST_DECISIONS:
-            self._decisions.clear()
-        if decision.lasting:
-            self._decisions[key] = decision
+        # New decisions are stored elsewhere then, so that a thread which began before leaves none among them.
+        if decision.tried or len(decisions) >= _MOST_DECISIONS:
+            self._decisions = decisions = {}
+        if decision.lasting and not old:
+            decisions[key] = decision
         return decision
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from evaluate.decision import Candidate
+from evaluate.candidate import Candidate
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class Explanation:
         shape: M, N, K of the product that was decided; M counts the rows of all leading dimensions that were folded.
         dtype: of A, B and C.
         layout: how A and B lie in memory, see ``evaluate.variants.LAYOUTS``.
-        predicted_ratio: vendor over ours by the cost model, at the largest sizes of the shape's bucket; None where it
-            knows nothing.
+        predicted_ratio: vendor over ours by the cost model: at the shape itself for a scheme whose trial was at another
+            shape of the bucket, else at the largest sizes of the bucket; None where it knows nothing.
         measured_ratio: in the trial on this device; None without one.
         ratio_low: lower end of its 95 % interval.
         ratio_high: upper end.

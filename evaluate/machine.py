@@ -11,9 +11,10 @@ from codegen.emit import fused_arch
 from codegen.plan import Plan
 from evaluate.array_numpy import Numpy
 from evaluate.blas import BLAS_DTYPES, blas_threads
+from evaluate.candidate import Candidate
 from evaluate.cases import Shape
 from evaluate.cpu import cpu_name
-from evaluate.decision import HOST_PATH, Candidate, Row
+from evaluate.decision import HOST_PATH, Row
 from evaluate.device import DeviceInfo
 from evaluate.device_model import DEVICES, DeviceModel, device_model
 from evaluate.model import predict

@@ -20,8 +20,8 @@ from codegen.plan import Plan
 from codegen.schedule import schedule
 from evaluate.array_numpy import Numpy
 from evaluate.arrays import library_of
+from evaluate.candidate import Candidate
 from evaluate.cublas import open_cublas
-from evaluate.decision import Candidate
 from evaluate.device import DeviceInfo, array_module
 from evaluate.emulate import emulate_baseline
 from evaluate.emulate_fused import emulate_fused

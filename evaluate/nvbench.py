@@ -10,20 +10,18 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import json
-import os
 import pickle
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from evaluate.apart import apart
 from evaluate.cases import Case
 from evaluate.device import array_module, release_memory, require_gpu
 from evaluate.gpu import build_library, open_arms
 
-_PATIENCE = 180.0  # seconds of the process
 _LIMIT_S = 5  # of each way to time an arm
 # What NVBench calls its figures, the first one that it has; times in seconds, the clock in hertz.
 _TAGS = {
@@ -51,20 +49,21 @@ def cross_check(case: Case, baseline: str) -> dict[str, dict[str, Any]]:
     if importlib.util.find_spec("cuda") is None or importlib.util.find_spec("cuda.bench") is None:
         return _nothing("NVBench's package was not found; install the extra nvbench13 or nvbench12")
     release_memory()
-    with tempfile.TemporaryDirectory() as folder:
-        given, out = Path(folder, "case"), Path(folder, "out.json")
-        given.write_bytes(pickle.dumps((case, baseline)))
-        words = [sys.executable, "-m", "evaluate.nvbench", str(given), str(out)]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        try:
-            done = subprocess.run(words, capture_output=True, text=True, timeout=_PATIENCE, env=environment)
-            document = json.loads(out.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            said = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()[-1]
-            return _nothing(f"NVBench ended with status {done.returncode}: {said}")
-        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-            return _nothing(f"NVBench gave no times: {error}")
-    return parse(document)
+    try:
+        ended = apart("evaluate.nvbench", (case, baseline))
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        return _nothing(f"NVBench gave no times: {error}")
+    if ended.written is None:
+        said = (ended.printed.strip() or "it printed nothing").splitlines()[-1]
+        return _nothing(f"NVBench ended with status {ended.status}: {said}")
+    try:
+        document = json.loads(ended.written)
+    except (ValueError, RecursionError) as error:
+        return _nothing(f"NVBench gave no times: {error}")
+    try:
+        return parse(document)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        return _nothing(f"NVBench's report has another form: {type(error).__name__} {error}")
 
 
 def parse(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -80,6 +79,8 @@ def parse(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
                 key: next((values[tag] for tag in tags if values.get(tag) is not None), None)
                 for key, tags in _TAGS.items()
             }
+            if (samples := found[one["name"]]["samples"]) is not None:
+                found[one["name"]]["samples"] = int(samples)
     lacking = {"reason": "NVBench did not time it"}
     return {"nvbench": found.get(OURS, lacking), "baseline_nvbench": found.get(BASELINE, lacking)}
 

@@ -9,12 +9,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
+from weakref import WeakMethod
 
 from codegen.emit import fused_arch
 from codegen.plan import Plan
 from evaluate import cpu, cublas
 from evaluate.array_numpy import Numpy
-from evaluate.decision import HOST_PATH, Candidate
+from evaluate.candidate import Candidate
+from evaluate.decision import HOST_PATH
 from evaluate.device import DeviceInfo
 from evaluate.fused import FusedKernel, open_fused
 from evaluate.gpu import build_library
@@ -33,7 +35,8 @@ class Opened:
 
     Attributes:
         layout: in which it reads A and B without a copy, see ``evaluate.variants.LAYOUTS``.
-        alike: given A, B and C, what does products of arrays of their types, shapes, strides and device.
+        alike: returns a function that multiplies arrays whose types, shapes, strides and device are those of the A, B
+            and C that it is given; others give wrong results.
         workspace: bytes that a product of M, N, K needs besides.
         pack: makes the planes of a constant B [K, N], None if the scheme has none.
     """
@@ -43,15 +46,18 @@ class Opened:
     workspace: Callable[[int, int, int], int]
     pack: Callable[[Any], Any]
 
-    def run(self, a: Any, b: Any, c: Any, planes: Any) -> None:
-        """One product, see ``Run``."""
-        self.alike(a, b, c)(a, b, c, planes)
-
 
 def after_fork(renew: Callable[[], None]) -> None:
-    """Call something in every child process that is forked from now on, where processes can be."""
+    """Call a method in every child process that is forked while its object lives, where processes can be."""
+    held = WeakMethod(renew)
+
+    def call() -> None:
+        found = held()
+        if found is not None:
+            found()
+
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=renew)
+        os.register_at_fork(after_in_child=call)
 
 
 class Kernels:
@@ -170,6 +176,20 @@ def _fused(library: Numpy, kernel: FusedKernel, layout: str) -> Opened:
         return _InPlace((m, n, k), (lda, ldb, ldc), kernel.workspace_bytes(m, n, k), tuple(spans))
 
     def alike(a: Any, b: Any, c: Any) -> Run:
+        prepared: dict[bool, Run] = {}  # for C itself, and for new memory, which where C lies may demand at any call
+
+        def moved(a: Any, b: Any, c: Any, planes: Any) -> None:
+            left, right = (stored(library, x, letter)[0] for x, letter in zip((a, b), layout, strict=True))
+            target = target_of(library, left, right, c)
+            straight = target is c
+            if straight not in prepared:
+                prepared[straight] = alike(left, right, target)
+            prepared[straight](left, right, target, planes)
+            if copies := [x for x in (left, right, target) if x is not a and x is not b and x is not c]:
+                library.keep(*copies)
+            if not straight:
+                c[...] = target
+
         found = in_place(a, b, c)
         if found is None:
             return moved
@@ -181,18 +201,12 @@ def _fused(library: Numpy, kernel: FusedKernel, layout: str) -> Opened:
             if not apart(left, right, out):
                 return moved(a, b, c, planes)
             queue = stream(c)
-            space, place = scratch(size, c)  # which lives until it is queued
+            # ``space`` must outlive the launch call; the pool then reuses it in stream order.
+            space, place = scratch(size, c)
             launch(queue, left, right, out, place, size, 0 if planes is None else address(planes))
             return None
 
         return run
-
-    def moved(a: Any, b: Any, c: Any, planes: Any) -> None:
-        left, right = (stored(library, x, letter)[0] for x, letter in zip((a, b), layout, strict=True))
-        target = target_of(library, left, right, c)
-        alike(left, right, target)(left, right, target, planes)
-        if target is not c:
-            c[...] = target
 
     def pack(b: Any) -> Any:
         k, n = b.shape
@@ -224,6 +238,8 @@ def _library(library: Numpy, kernel: Kernel) -> Opened:
                 *(place, size),
                 leading=(lda, ldb, ldc),
             )
+        if copies := [x for x in (left, right, target) if x is not a and x is not b and x is not c]:
+            library.keep(*copies)
         if target is not c:
             c[...] = target
 

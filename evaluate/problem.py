@@ -12,7 +12,7 @@ from evaluate.array_numpy import Numpy
 from evaluate.arrays import library_of
 from evaluate.cases import Shape
 from evaluate.operands import DTYPES
-from evaluate.strides import letter_of
+from evaluate.strides import aligned, letter_of
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,11 @@ class Problem:
         layout: of A and B as they lie in memory.
         looped: whether B has leading dimensions, so that there are several products.
         result: shape of C.
+        unaligned: those of "abc" whose rows or columns on a device do not begin at multiples of 16 bytes. Kernels copy
+            such operands first and write such results in smaller pieces, so that other trials do not speak for them.
+        shifted: whether only an address makes some of them so. Decisions are found without addresses, to find them in
+            less time, so that one about shifted arrays must not last; shifted arrays may get one about others, which is
+            right too, and copies them.
     """
 
     shape: Shape
@@ -32,6 +37,8 @@ class Problem:
     layout: str
     looped: bool
     result: tuple[int, ...]
+    unaligned: str = ""
+    shifted: bool = False
 
 
 def problem(library: Numpy, a: Any, b: Any, out: Any | None, plane_dtype: str | None) -> Problem:
@@ -56,7 +63,17 @@ def problem(library: Numpy, a: Any, b: Any, out: Any | None, plane_dtype: str | 
     folded = not looped and len(a.shape) > 2
     left, right = matrices(a, b) if 0 not in (*result, a.shape[-1]) and not folded else (None, b)
     letters = "".join("n" if x is None or x.ndim > 2 else letter_of(library, x) for x in (left, right))
-    return Problem((rows, b.shape[-1], a.shape[-1]), dtype, letters, looped, result)
+    unaligned, shifted = ("", False) if library.device(a) is None else _unaligned(library, a, b, out)
+    return Problem((rows, b.shape[-1], a.shape[-1]), dtype, letters, looped, result, unaligned, shifted)
+
+
+def _unaligned(library: Numpy, a: Any, b: Any, out: Any | None) -> tuple[str, bool]:
+    arrays = [(name, x) for name, x in (("a", a), ("b", b), ("c", out)) if x is not None]
+    found = {name for name, x in arrays if not aligned(library, x)}
+    if b.shape[-1] * b.dtype.itemsize % 16:
+        found.add("c")
+    shifted = {name for name, x in arrays if library.address(x) % 16} - found
+    return "".join(sorted(found | shifted)), bool(shifted)
 
 
 def matrices(a: Any, b: Any) -> tuple[Any, Any]:

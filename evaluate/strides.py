@@ -39,8 +39,14 @@ def target_of(library: Numpy, a: Any, b: Any, c: Any) -> Any:
     return c if step_of(library, c, "n") and not overlaps(library, c, a, b) else library.empty(tuple(c.shape), c)
 
 
+def aligned(library: Numpy, x: Any) -> bool:
+    """Whether all strides of an array are multiples of 16 bytes or one element, as kernels want them."""
+    steps = [step for size, step in zip(x.shape, library.steps(x), strict=True) if size > 1]
+    return all(step % 16 == 0 or step == x.dtype.itemsize for step in steps)
+
+
 def span_of(library: Numpy, x: Any) -> tuple[int, int]:
     """Addresses of the first byte of an array and of that after its last."""
-    reach = [(size - 1) * step * x.dtype.itemsize for size, step in zip(x.shape, library.strides(x), strict=True)]
+    reach = [(size - 1) * step for size, step in zip(x.shape, library.steps(x), strict=True)]
     start = library.address(x)
     return start + sum(min(each, 0) for each in reach), start + sum(max(each, 0) for each in reach) + x.dtype.itemsize

@@ -11,7 +11,7 @@ import numpy as np
 from codegen.plan import Plan
 from evaluate.accuracy import tolerance
 from evaluate.array_numpy import Numpy
-from evaluate.decision import Candidate
+from evaluate.candidate import Candidate
 from evaluate.opened import Opened
 from evaluate.timing import compare
 from evaluate.verdicts import Verdict
@@ -27,7 +27,9 @@ class WrongError(RuntimeError):
     """The result of a candidate is not that of the vendor's GEMM, or the operands do not show its usual time."""
 
 
-def confirm(library: Numpy, opened: Opened, plan: Plan, candidate: Candidate, a: Any, b: Any, planes: Any) -> Verdict:
+def confirm(
+    library: Numpy, opened: Opened, plan: Plan, candidate: Candidate, a: Any, b: Any, planes: Any, unaligned: str = ""
+) -> Verdict:
     """Run both, compare their results, time them in interleaved pairs.
 
     Args:
@@ -38,6 +40,7 @@ def confirm(library: Numpy, opened: Opened, plan: Plan, candidate: Candidate, a:
         a: [M, K].
         b: [K, N].
         planes: of B, where they are made before.
+        unaligned: of "abc", as of ``evaluate.problem.Problem``.
 
     Returns:
         A verdict without the time that the set-up took before.
@@ -45,23 +48,29 @@ def confirm(library: Numpy, opened: Opened, plan: Plan, candidate: Candidate, a:
     Raises:
         WrongError: the results differ by more than rounding, or the candidate has a guard and they are not finite, so
             that its repair would be timed.
-        MemoryError: there is too little for both.
+        One of the library's ``out_of_memory``: there is too little for both.
         evaluate.kernel.KernelError: the kernel refuses.
     """
     began = monotonic()
     (m, k), n = a.shape, b.shape[1]
+    # Where the length of its rows does not make a result unaligned, the caller's lies in memory with longer ones.
+    apart = "c" in unaligned and n * a.dtype.itemsize % 16 == 0
+
+    def new() -> Any:
+        return library.empty((m, n + 1), a)[:, :n] if apart else library.empty((m, n), a)
+
     with library.current(a):
-        run = opened.alike(a, b, library.empty((m, n), a))
+        run = opened.alike(a, b, new())
 
         # Both arms make their result anew, as a caller's products do.
         def ours(_: int = 0) -> Any:
-            c = library.empty((m, n), a)
+            c = new()
             library.ready(a, b)
             run(a, b, c, planes)
             return library.finish(c, a)
 
         def plain(_: int = 0) -> Any:
-            found = library.matmul(a, b, None)
+            found = library.matmul(a, b, new() if apart else None)
             library.ready(found)
             return found
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from evaluate.array_numpy import Numpy, each
-from evaluate.opened import Opened
+from evaluate.opened import Opened, Run
 from evaluate.strides import overlaps
 
 # Takes A [.., M, K], B [.., K, N], C [.., M, N] or None for a new one, and planes of B or None; returns C.
@@ -14,20 +14,23 @@ Whole = Callable[[Any, Any, Any, Any], Any]
 
 
 def whole(library: Numpy, opened: Opened) -> Whole:
-    """What does products of arrays of one signature, those of its first call, by a kernel.
+    """Returns a function that multiplies arrays by a kernel.
+
+    Their types, shapes, strides and devices must be those of its first call; others give wrong results.
 
     Args:
         library: of the arrays.
         opened: the kernel, for their type and device.
     """
-    run: Callable[[Any, Any, Any, Any], None] | None = None
+    run: Run | None = None
+    stack = _stack(library, opened)
 
     def product(a: Any, b: Any, out: Any, planes: Any) -> Any:
         nonlocal run
         with library.current(a):
             library.ready(a, b)
             if b.ndim > 2:
-                return _stack(library, opened, a, b, out)
+                return stack(a, b, out)
             flat = a if a.ndim == 2 else a.reshape(-1, a.shape[-1])
             straight = out is not None and out.ndim == 2
             c = out if straight else library.empty((flat.shape[0], b.shape[1]), a)
@@ -38,19 +41,33 @@ def whole(library: Numpy, opened: Opened) -> Whole:
                 return out
             found = library.finish(c, a)
             if a.ndim > 2:
+                library.keep(flat)
                 found = found.reshape(*a.shape[:-1], b.shape[1])
             if out is None:
                 return found
+            library.keep(found)
             out[...] = found
             return out
 
     return product
 
 
-def _stack(library: Numpy, opened: Opened, a: Any, b: Any, out: Any) -> Any:
-    apart = out if out is None or not overlaps(library, out, a, b) else None
-    stack = each(library, lambda x, y, c: opened.run(x, y, c, None), a, b, apart)
-    if out is None or apart is not None:
-        return stack
-    out[...] = stack
-    return out
+def _stack(library: Numpy, opened: Opened) -> Callable[[Any, Any, Any], Any]:
+    prepared: dict[bool, Run] = {}  # for results that are new, and for those in an array of the caller's
+
+    def product(a: Any, b: Any, out: Any) -> Any:
+        new = out is None or overlaps(library, out, a, b)
+
+        def one(x: Any, y: Any, c: Any) -> None:
+            if new not in prepared:
+                prepared[new] = opened.alike(x, y, c)
+            prepared[new](x, y, c, None)
+
+        found = each(library, one, a, b, None if new else out)
+        if out is None or not new:
+            return found
+        library.keep(found)
+        out[...] = found
+        return out
+
+    return product

@@ -25,6 +25,11 @@ class Options:
     def __post_init__(self) -> None:
         if not isinstance(self.scale, bool) and self.scale != AUTO:
             raise ValueError(f"scale must be True, False or {AUTO!r}, not {self.scale!r}")
+        for name, value in (("tune", self.tune), ("guard", self.guard)):
+            if not isinstance(value, bool):
+                raise ValueError(f"{name} must be True or False, not {value!r}")
+        if self.plane_dtype is not None and not isinstance(self.plane_dtype, str):
+            raise ValueError(f"plane_dtype must be the name of a type, {AUTO!r} or None, not {self.plane_dtype!r}")
         most, factor = self.max_workspace, self.max_error_factor
         if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
             raise ValueError(f"max_workspace must be a number of bytes or None, not {most!r}")

@@ -117,7 +117,7 @@ def fake_ncu(monkeypatch, tmp_path):
         ncu.write_text(
             f"#!{sys.executable}\n"
             "import pickle, sys\n"
-            "*options, program, dash, module, path = sys.argv\n"
+            "*options, program, dash, module, path, _ = sys.argv\n"
             f"sys.path[:0] = {sys.path!r}\n"
             f"case, arm = pickle.load(open(path, 'rb'))\n{lines}\nprint({printed()!r})\n"
         )
@@ -162,5 +162,5 @@ def test_one_launch_lies_between_start_and_stop(monkeypatch, tmp_path):
     monkeypatch.setattr(counters, "open_arms", lambda *_: Opened())
     monkeypatch.setattr(counters, "require_gpu", lambda: None)
     (tmp_path / "case").write_bytes(pickle.dumps((CASE, "ours")))
-    assert counters.main([str(tmp_path / "case")]) == 0
+    assert counters.main([str(tmp_path / "case"), ""]) == 0
     assert log[-6:] == ["wait", "start", "ours", "wait", "stop", "closed"] and "baseline" not in log

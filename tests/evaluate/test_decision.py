@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from evaluate.buckets import bucket, small
-from evaluate.decision import MOST_CANDIDATES, Candidate, Question, shortlist
+from evaluate.candidate import Candidate
+from evaluate.decision import MOST_CANDIDATES, Question, shortlist
 from evaluate.verdicts import Verdict, best, carried
 
 BIG = (8192, 8192, 8192)
@@ -83,6 +84,14 @@ def test_the_plain_kernel_is_one_more_and_never_twice(plain):
     found, _ = listed(rows=[*rows, row(plain, reference="classical-1x1x1")])
     names = [one.reference for one in found]
     assert names.count("classical-1x1x1") == 1 and len(names) == MOST_CANDIDATES + (plain < 1)
+
+
+@pytest.mark.parametrize("others", [0, 9])
+def test_a_plain_kernel_that_errs_too_much_is_left_out_too(others):
+    rows = [row(1 + size / 100, reference=f"{size}x2x2") for size in range(2, others)]
+    rows.append(row(1.5 if not others else 0.9, reference="classical-1x1x1", error_fro=1e-2, baseline_error_fro=1e-3))
+    found, why = listed(rows=rows)
+    assert "classical-1x1x1" not in {one.reference for one in found} and (found or "10.0 times" in why)
 
 
 def test_planes_that_are_not_there_are_not_used():

@@ -78,6 +78,12 @@ def test_the_emitted_c_runs_where_it_pays(host, dtype):
     wide = np.zeros((70, 180), dtype)
     host.matmul(a, b, wide[:, ::2])
     assert np.array_equal(wide[:, ::2], found) and not wide[:, 1::2].any()
+    records = np.zeros(70, [("x", dtype, (90,)), ("t", "u2")])  # rows that do not begin at whole elements
+    host.matmul(a, b, records["x"])
+    assert np.array_equal(records["x"], found) and not records["t"].any()
+    operand = np.zeros(70, [("x", dtype, (80,)), ("t", "u2")])
+    operand["x"] = a
+    assert np.array_equal(host.matmul(operand["x"], b), found)
     stack = np.stack([a, a[::-1]])
     assert np.array_equal(host.matmul(stack, np.stack([b, b]))[0], found)
     square = rng.standard_normal((80, 80)).astype(dtype)
@@ -147,12 +153,26 @@ def test_large_products_of_jax_on_the_host_are_left_to_jax(host):
         (np.ones((2, 2)), np.ones((2, 2)), {"max_workspace": [1]}, ValueError, "bytes or None, not [1]"),
         (np.ones((2, 2)), np.ones((2, 2)), {"max_workspace": -1}, ValueError, "bytes or None, not -1"),
         (np.ones((2, 2)), np.ones((2, 2)), {"max_error_factor": "6"}, ValueError, "at least 1, not '6'"),
+        (np.ones((2, 2)), np.ones((2, 2)), {"tune": "no"}, ValueError, "tune must be True or False, not 'no'"),
+        (np.ones((2, 2)), np.ones((2, 2)), {"tune": 1}, ValueError, "tune must be True or False, not 1"),
+        (np.ones((2, 2)), np.ones((2, 2)), {"guard": "false"}, ValueError, "guard must be True or False, not 'false'"),
+        (np.ones((2, 2)), np.ones((2, 2)), {"guard": 0}, ValueError, "guard must be True or False, not 0"),
+        (np.ones((2, 2)), np.ones((2, 2)), {"scale": 0}, ValueError, "scale must be True, False or 'auto', not 0"),
+        (np.ones((2, 2)), np.ones((2, 2)), {"plane_dtype": ["fp16"]}, ValueError, "'auto' or None, not ['fp16']"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_sentence(dispatcher, a, b, options, error, says):
     with pytest.raises(error) as caught:
         dispatcher.matmul(a, b, **options)
     assert says in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_an_option_of_another_type_is_refused_for_a_known_product_too(dispatcher):
+    a = np.ones((2, 2))
+    dispatcher.matmul(a, a)
+    for options in ({"scale": 0}, {"guard": 0}, {"tune": 1}):
+        with pytest.raises(ValueError, match=f"must be True.* not {next(iter(options.values()))}"):
+            dispatcher.matmul(a, a, **options)
 
 
 def test_packing_refuses_what_is_no_matrix(dispatcher):

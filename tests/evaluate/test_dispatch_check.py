@@ -9,6 +9,7 @@ import pytest
 from catalog.known import winograd
 from codegen.plan import plan
 from evaluate import dispatch_check, host_time
+from evaluate.dispatch import Dispatcher
 from evaluate.dispatch_check import check, held_out, stream
 from evaluate.host_time import entry_times, host_times
 from evaluate.shapes import shapes_of
@@ -103,6 +104,57 @@ def test_host_time_is_that_of_what_ran(device, monkeypatch):
     device.ratio = 0.9
     row, *_ = host_times(lambda: device.dispatcher, "bf16", device.module, (16,))
     assert (row["choice"], row["direct"]) == (VENDOR, "the library's product")
+
+
+def test_a_look_up_is_all_that_a_call_does_but_the_product(device, monkeypatch):
+    a, b = device.array(draw(M, K)), device.array(draw(K, N, seed=1))
+    out = device.array(draw(M, N))
+    assert device.dispatcher.known(a, b, out) is None
+    with pytest.raises(LookupError, match="multiply them first"):
+        device.dispatcher.idle(a, b, out)
+    device.dispatcher.matmul(a, b, out)
+    decision, before = device.dispatcher.known(a, b, out), np.array(out)
+    assert decision.product is not None and device.dispatcher.known(a, b) is None
+    out[...] = 1
+    call = device.dispatcher.idle(a, b, out)
+    with monkeypatch.context() as patch:
+        patch.setattr(Dispatcher, "_decide", lambda *_: pytest.fail("decided again"))
+        assert call() is None and (np.asarray(out) == 1).all()
+        assert device.dispatcher.known(a, b, out) is decision
+        assert device.dispatcher.matmul(a, b, out) is out and (np.asarray(out) == before).all()
+    monkeypatch.setattr(host_time, "_CALLS", 3)
+    (row,) = (row for row in host_times(lambda: device.dispatcher, "bf16", device.module, (32,)) if row["M"] == 32)
+    assert 0 < row["look_up_us"] < row["call_us"]
+
+
+def test_what_jax_is_given_by_a_kernel_is_not_timed_alone(tmp_path, monkeypatch):
+    made = Device(tmp_path, monkeypatch, "jax")
+    monkeypatch.setattr(host_time, "_CALLS", 3)
+    monkeypatch.setattr(host_time, "wait", lambda xp: None)
+    row = host_time.host_time(made.dispatcher, made.array(draw(M, K)), made.array(draw(K, N)), None, made.module)
+    assert row["library"] == "jax" and row["choice"].startswith("winograd")
+    assert (row["direct"], row["direct_us"], row["overhead_us"]) == (None, None, None)
+
+
+def test_a_library_that_is_missing_is_left_out_and_a_failure_is_not_hidden(device, monkeypatch):
+    def missing(words, dtype):
+        raise ImportError("no such library")
+
+    monkeypatch.setattr(host_time, "_CALLS", 1)
+    monkeypatch.setattr(host_time, "tensor_of", missing)
+    monkeypatch.setattr(host_time, "array_of", missing)
+    assert len(host_times(lambda: device.dispatcher, "bf16", device.module, (32,))) == 1
+    monkeypatch.setattr(host_time, "array_of", lambda words, dtype: words.view(draw(1).dtype))
+    real = host_time.host_time
+
+    def failing(dispatcher, a, b, c, xp):
+        if c is None:
+            raise RuntimeError("the measurement failed")
+        return real(dispatcher, a, b, c, xp)
+
+    monkeypatch.setattr(host_time, "host_time", failing)
+    with pytest.raises(RuntimeError, match="the measurement failed"):
+        host_times(lambda: device.dispatcher, "bf16", device.module, (32,))
 
 
 def test_entries_are_set_beside_those_of_cublas(device, monkeypatch):

@@ -11,6 +11,7 @@ import pytest
 from catalog.known import winograd
 from codegen.plan import plan
 from evaluate import nvbench
+from evaluate.apart import Ended
 from evaluate.cases import Case, Settings
 from evaluate.kernel import Built
 from evaluate.variants import Variant
@@ -37,7 +38,7 @@ def report(ours, baseline):
 def test_a_report_is_read_by_its_tags():
     found = nvbench.parse(report(state(median=2e-3, mean=3e-3, batch=1e-3), state(mean=4e-3)))
     assert (found["nvbench"]["seconds"], found["nvbench"]["batch_seconds"]) == (2e-3, 1e-3)
-    assert found["nvbench"]["samples"] == 21 and found["nvbench"]["clock_hz"] is None
+    assert repr(found["nvbench"]["samples"]) == "21" and found["nvbench"]["clock_hz"] is None
     assert found["baseline_nvbench"]["seconds"] == 4e-3  # an older one has no median
 
 
@@ -70,6 +71,28 @@ def test_a_process_without_a_device_is_told_in_one_line(package):
     reason = found["nvbench"]["reason"]
     assert reason.startswith("NVBench ended with status 1: ") and "\n" not in reason
     assert found["baseline_nvbench"] == found["nvbench"]
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ('{"benchmarks": [{"name": "ours"}]}', "another form: KeyError 'states'"),
+        ('{"benchmarks": [{"name": "ours", "states": 3}]}', "another form: TypeError"),
+        ("[]", "another form: AttributeError"),
+        ('{"benchmarks": [', "NVBench gave no times"),
+    ],
+)
+def test_a_report_of_another_form_is_told(package, monkeypatch, written, says):
+    package("")
+    monkeypatch.setattr(nvbench, "apart", lambda *_: Ended(0, "", written))
+    assert says in nvbench.cross_check(CASE, "")["nvbench"]["reason"]
+
+
+def test_a_process_that_cannot_be_started_is_told(package, monkeypatch):
+    package("")
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    reason = nvbench.cross_check(CASE, "")["baseline_nvbench"]["reason"]
+    assert reason.startswith("NVBench gave no times") and "/no/such/python" in reason
 
 
 def test_a_missing_package_is_told(monkeypatch):
