@@ -13,6 +13,7 @@ from subcubic.bench_verb import bench
 from subcubic.closure_verb import closure
 from subcubic.dispatch_check_verb import dispatch_check
 from subcubic.doctor import doctor
+from subcubic.equivalent_verb import equivalent
 from subcubic.export_verb import export
 from subcubic.import_verb import import_files
 from subcubic.model_check_verb import model_check
@@ -42,6 +43,7 @@ def subcubic(
 app.command()(search)
 app.add_typer(search_verb.runs, name="runs")
 catalog_verbs.app.command()(closure)
+catalog_verbs.app.command()(equivalent)
 catalog_verbs.app.command()(site)
 catalog_verbs.app.command("import")(import_files)
 app.add_typer(catalog_verbs.app, name="catalog")

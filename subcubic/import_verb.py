@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from catalog.formats import together
+from subcubic.equivalents import Equivalents
 from subcubic.errors import ExitCode, guarded
 from subcubic.importing import Importer, Report, files_of
 from subcubic.interrupts import interruptible
@@ -42,7 +43,7 @@ def import_files(
     found, walked = files_of(files)
     groups = together(found)
     given = {"source": source, "licence": licence, "discoverer": discoverer, "citation": citation}
-    importer = Importer(store, {key: value for key, value in given.items() if value})
+    importer = Importer(store, {key: value for key, value in given.items() if value}, Equivalents(store).first)
     with interruptible("scheme") as received:
         with _progress(len(groups), json_output) as shown:
             for _ in shown(importer.run(groups, walked, lambda: bool(received))):
