@@ -9,7 +9,7 @@ import typer
 
 from catalog.scheme import Format, Ring, Scheme
 from catalog.store import Catalog, Row
-from subcubic.errors import ExitCode, UsageError, guarded
+from subcubic.errors import ExitCode, guarded
 from subcubic.listing import by_format, facts_of, listing, row_json
 from subcubic.options import (
     CatalogPath,
@@ -194,30 +194,6 @@ def import_files(
         for row in refused:
             note(f"subcubic: refused {row['file']}: {row['reason']}")
     return code
-
-
-@app.command("export")
-@guarded
-def export_file(
-    scheme: Reference,
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write; .json or .npz decides the kind.")],
-    catalog: CatalogPath = None,
-    json_output: Json = False,
-) -> None:
-    """Write a scheme to a file that others can read (JSON or npz). For code, see `subcubic export`."""
-    from catalog import formats
-    from catalog.canonical import digest
-
-    kind = output.suffix.lstrip(".").lower()
-    if kind not in ("json", "npz"):
-        raise UsageError(f"cannot tell the kind of scheme file from {output.name!r}; end the name in .json or .npz")
-    found = resolve(scheme, existing_catalog(catalog))
-    formats.write(found.scheme, output)
-    if json_output:
-        print_json({"id": digest(found.scheme), "path": str(output)})
-    else:
-        scheme_text = f"{found.scheme.format} of rank {found.scheme.rank} over {found.scheme.ring}"
-        print(f"{found.origin}: {scheme_text} written to {output}")
 
 
 @app.command()

@@ -9,6 +9,7 @@ import typer
 from subcubic import catalog_verbs, search_verb
 from subcubic.accuracy_verb import accuracy
 from subcubic.bench_verb import bench
+from subcubic.catalog_export_verb import export_file
 from subcubic.closure_verb import closure
 from subcubic.dispatch_check_verb import dispatch_check
 from subcubic.doctor import doctor
@@ -16,14 +17,14 @@ from subcubic.export_verb import export
 from subcubic.model_check_verb import model_check
 from subcubic.predict_verb import predict
 from subcubic.search_verb import search
-from subcubic.version import commit, version
+from subcubic.version import named_version
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"subcubic {version()} ({commit()})")
+        print(f"subcubic {named_version()}")
         raise typer.Exit
 
 
@@ -38,6 +39,7 @@ def subcubic(
 
 app.command()(search)
 app.add_typer(search_verb.runs, name="runs")
+catalog_verbs.app.command("export")(export_file)
 catalog_verbs.app.command()(closure)
 app.add_typer(catalog_verbs.app, name="catalog")
 app.command()(export)
