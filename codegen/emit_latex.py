@@ -71,8 +71,8 @@ def _sentence(plan: Plan) -> str:
     modulo = f" Coefficients are residues modulo {plan.base.ring.modulus}." if plan.base.ring.modulus else ""
     return (
         "\\noindent\n"
-        f"Product of an ${m}\\times {k}$ by a ${k}\\times {n}$ matrix of blocks with {plan.rank} products instead of "
-        f"{plan.format.volume},\nexact over ${_RINGS[plan.base.ring.value]}${levels}"
+        f"Product of $A$, cut into ${m}\\times {k}$ blocks, and $B$, cut into ${k}\\times {n}$, with "
+        f"{plan.rank} products instead of {plan.format.volume},\nexact over ${_RINGS[plan.base.ring.value]}${levels}"
         + (f" ({escaped(cited)})" if cited else "")
         + f".{modulo}\nIts additions are {plan.additions} after common-subexpression elimination. The products are\n"
     )
@@ -80,7 +80,7 @@ def _sentence(plan: Plan) -> str:
 
 def _sum(coefficients: Sequence[int], names: Sequence[str], denominator: int) -> list[str]:
     """The terms of a linear combination, each with its sign; the first has none if it is positive."""
-    terms = []
+    terms: list[str] = []
     for coefficient, name in zip(coefficients, names, strict=True):
         if coefficient:
             sign = "- " if coefficient < 0 and terms else "-" if coefficient < 0 else "+ " if terms else ""

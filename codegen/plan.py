@@ -96,7 +96,8 @@ def plan(scheme: Scheme, levels: int = 1, provenance: Provenance | None = None, 
     for _ in range(levels - 1):
         programs = _next_level(scheme, power, programs)
         power = kron(scheme, power)
-    return Plan(scheme, levels, power, digest(scheme), *programs, provenance)
+    planes_a, planes_b, outputs_c = programs
+    return Plan(scheme, levels, power, digest(scheme), planes_a, planes_b, outputs_c, provenance)
 
 
 def _next_level(scheme: Scheme, power: Scheme, programs: tuple[Program, ...]) -> tuple[Program, ...]:
