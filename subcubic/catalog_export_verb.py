@@ -23,28 +23,29 @@ class Kind(NamedTuple):
     """A kind of scheme file.
 
     Attributes:
-        suffix: what the names of such files end in.
-        writer: module and function, ``scheme -> bytes``, imported when it is needed; it raises ValueError where the
-            kind cannot express the scheme.
+        writer: module and function, ``scheme -> bytes`` or one for each suffix, imported when it is needed; it raises
+            ValueError where the kind cannot express the scheme.
+        suffixes: what the name of each file of such a kind ends in.
     """
 
-    suffix: str
     writer: str
+    suffixes: tuple[str, ...]
 
-    def dumps(self, scheme: Scheme) -> bytes:
-        """The bytes of the file.
+    def dumps(self, scheme: Scheme) -> tuple[bytes, ...]:
+        """The bytes of each file.
 
         Raises:
             ValueError: the kind cannot express the scheme.
         """
         module, _, function = self.writer.partition(":")
-        write: Callable[[Scheme], bytes] = getattr(import_module(module), function)
-        return write(scheme)
+        write: Callable[[Scheme], bytes | tuple[bytes, ...]] = getattr(import_module(module), function)
+        made = write(scheme)
+        return (made,) if isinstance(made, bytes) else made
 
 
 KINDS = {
-    "json": Kind(".json", "catalog.formats.json_format:dumps"),
-    "npz": Kind(".npz", "catalog.formats.npz_format:dumps"),
+    "json": Kind("catalog.formats.json_format:dumps", (".json",)),
+    "npz": Kind("catalog.formats.npz_format:dumps", (".npz",)),
 }
 ALL = "all"
 # Kinds that a suffix alone means.
@@ -71,16 +72,20 @@ def export_file(
     if kind == ALL:
         written, refused = _all(found.scheme, output, name)
     else:
-        path = output / (name + KINDS[chosen].suffix) if output.is_dir() else output
-        _write(path, _bytes(found.scheme, chosen))
-        written, refused = {chosen: path}, {}
+        data, suffixes = _bytes(found.scheme, chosen), KINDS[chosen].suffixes
+        if output.is_dir():
+            paths = [output / (name + suffix) for suffix in suffixes]
+        else:
+            paths = [output] if len(suffixes) == 1 else [output.with_suffix(suffix) for suffix in suffixes]
+        _write(paths, data)
+        written, refused = {chosen: paths}, {}
     if json_output:
-        files: dict[str, Any] = {each: str(path) for each, path in written.items()}
-        one = {"path": files[chosen]} if kind != ALL else {"path": str(output)}
-        print_json({"id": identity, **one, "files": files, "refused": refused})
+        files: dict[str, Any] = {each: [str(path) for path in paths] for each, paths in written.items()}
+        one = str(output) if kind == ALL else files[chosen][0]
+        print_json({"id": identity, "path": one, "files": files, "refused": refused})
         return
     scheme_text = f"{found.scheme.format} of rank {found.scheme.rank} over {found.scheme.ring}"
-    for path in written.values():
+    for path in (path for paths in written.values() for path in paths):
         print(f"{found.origin}: {scheme_text} written to {path}")
     for why in refused.values():
         note(f"left out: {why}")
@@ -106,24 +111,24 @@ def _chosen(kind: str | None, output: Path) -> str:
     return kind
 
 
-def _all(scheme: Scheme, folder: Path, name: str) -> tuple[dict[str, Path], dict[str, str]]:
-    """Every kind that can express a scheme, each in a file named after it, and why the others cannot."""
+def _all(scheme: Scheme, folder: Path, name: str) -> tuple[dict[str, list[Path]], dict[str, str]]:
+    """Every kind that can express a scheme, each in files named after it, and why the others cannot."""
     written, refused = {}, {}
     folder.mkdir(parents=True, exist_ok=True)
-    for kind, (suffix, _) in KINDS.items():
+    for kind, (_, suffixes) in KINDS.items():
         try:
             data = _bytes(scheme, kind)
         except ValueError as error:
             refused[kind] = str(error)
             continue
         # Several kinds share a suffix.
-        path = folder / (name + (suffix if suffix == f".{kind}" else f".{kind}{suffix}"))
-        _write(path, data)
-        written[kind] = path
+        stem = name if suffixes == (f".{kind}",) else f"{name}.{kind}"
+        written[kind] = [folder / (stem + suffix) for suffix in suffixes]
+        _write(written[kind], data)
     return written, refused
 
 
-def _bytes(scheme: Scheme, kind: str) -> bytes:
+def _bytes(scheme: Scheme, kind: str) -> tuple[bytes, ...]:
     try:
         return KINDS[kind].dumps(scheme)
     except ValueError as error:
@@ -131,9 +136,10 @@ def _bytes(scheme: Scheme, kind: str) -> bytes:
         raise ValueError(f"a {kind} file cannot express this scheme ({what}): {error}") from None
 
 
-def _write(path: Path, data: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_durably(path, data)
-    except OSError as error:
-        raise FormatError(f"cannot write {path}: {reason(error)}; choose another place or make room") from None
+def _write(paths: list[Path], data: tuple[bytes, ...]) -> None:
+    for path, content in zip(paths, data, strict=True):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_durably(path, content)
+        except OSError as error:
+            raise FormatError(f"cannot write {path}: {reason(error)}; choose another place or make room") from None

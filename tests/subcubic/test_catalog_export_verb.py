@@ -15,22 +15,27 @@ def ternary_only(scheme):
     return b"ternary"
 
 
+def two_files(scheme):
+    return b"left", b"right"
+
+
 @pytest.fixture
 def picky(monkeypatch):
-    kinds = {**KINDS, "picky": Kind(".txt", f"{__name__}:ternary_only")}
+    kinds = {"json": KINDS["json"], "npz": KINDS["npz"], "picky": Kind(f"{__name__}:ternary_only", (".txt",))}
     monkeypatch.setattr(verb, "KINDS", kinds)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_has_a_writer_that_can_be_imported(kind):
-    assert KINDS[kind].suffix.startswith(".")
-    assert KINDS[kind].dumps(winograd())
+    made = KINDS[kind].dumps(winograd())
+    assert len(made) == len(KINDS[kind].suffixes) and all(isinstance(data, bytes) and data for data in made)
+    assert all(suffix.startswith(".") for suffix in KINDS[kind].suffixes)
 
 
 def test_a_kind_of_ours_is_read_again(cli, home):
     for kind in ("json", "npz"):
         done = cli("catalog", "export", "winograd", "--kind", kind, "-o", home / "any.name", "--json")
-        assert done.code == 0 and done.json["path"] == str(home / "any.name") == done.json["files"][kind]
+        assert done.code == 0 and done.json["path"] == str(home / "any.name") == done.json["files"][kind][0]
         assert digest(formats.read(home / "any.name")) == done.json["id"] == digest(winograd())
 
 
@@ -44,7 +49,7 @@ def test_all_writes_every_kind_that_can_express_the_scheme(cli, home, picky):
     for scheme, kinds in (("strassen", {"json", "npz", "picky"}), (home / "f2.json", {"json", "npz"})):
         done = cli("catalog", "export", scheme, "--kind", "all", "-o", home / "all", "--json")
         assert done.code == 0 and set(done.json["files"]) == kinds
-        assert all((home / path).stat().st_size for path in done.json["files"].values())
+        assert all((home / path).stat().st_size for paths in done.json["files"].values() for path in paths)
         assert set(done.json["refused"]) == {"json", "npz", "picky"} - kinds
     assert "rank 7 over F2): its coefficients are -1, 0 and 1" in done.json["refused"]["picky"]
     assert "left out: a picky file" in cli("catalog", "export", home / "f2.json", "--kind", "all", "-o", "all").err
@@ -56,6 +61,15 @@ def test_a_kind_that_cannot_express_a_scheme_says_why(cli, home, picky):
     assert done.code == 1 and not (home / "x.txt").exists()
     said = "a picky file cannot express this scheme (2x2x2 of rank 7 over F2): its coefficients are -1, 0 and 1"
     assert done.err.endswith(f"subcubic: {said}\n")
+
+
+def test_a_kind_of_several_files_names_each(cli, home, monkeypatch):
+    monkeypatch.setattr(verb, "KINDS", {"pair": Kind(f"{__name__}:two_files", (".L.sms", ".R.sms"))})
+    done = cli("catalog", "export", "winograd", "--kind", "pair", "-o", home / "w.sms", "--json")
+    assert done.json["files"]["pair"] == [str(home / "w.L.sms"), str(home / "w.R.sms")]
+    assert ((home / "w.L.sms").read_bytes(), (home / "w.R.sms").read_bytes()) == (b"left", b"right")
+    assert cli("catalog", "export", "winograd", "--kind", "all", "-o", home / "all").code == 0
+    assert {path.name[-11:] for path in (home / "all").iterdir()} == {".pair.L.sms", ".pair.R.sms"}
 
 
 @pytest.mark.parametrize(
