@@ -8,7 +8,18 @@ from collections.abc import Callable
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from codegen import emit_c, emit_cuda, emit_python, emit_triton
+from codegen import (
+    emit_bibtex,
+    emit_c,
+    emit_cuda,
+    emit_latex,
+    emit_markdown,
+    emit_python,
+    emit_slp,
+    emit_torch,
+    emit_triton,
+)
+from codegen.heading import block_comment
 from codegen.plan import Plan
 
 _EMITTERS: dict[str, Callable[..., str]] = {
@@ -17,8 +28,15 @@ _EMITTERS: dict[str, Callable[..., str]] = {
     "c": emit_c.emit_c,
     "cuda": emit_cuda.emit_cuda,
     "triton": emit_triton.emit_triton,
+    "torch": emit_torch.emit_torch,
+    "slp": emit_slp.emit_slp,
+    "latex": emit_latex.emit_latex,
+    "markdown": emit_markdown.emit_markdown,
+    "bibtex": emit_bibtex.emit_bibtex,
 }
 TARGETS = tuple(_EMITTERS)
+# Targets that state a scheme and multiply nothing; they take schemes over F2 and F3, too.
+TEXTS = ("slp", "latex", "markdown", "bibtex")
 
 
 def emit(plan: Plan, target: str, *, version: str = "unknown", **options: Any) -> str:
@@ -35,17 +53,22 @@ def emit(plan: Plan, target: str, *, version: str = "unknown", **options: Any) -
     """
     if target not in _EMITTERS:
         raise ValueError(f"unknown target {target!r}; choose one of {', '.join(TARGETS)}")
+    if plan.base.ring.modulus and target not in TEXTS:
+        raise ValueError(
+            f"target {target} multiplies real matrices and the scheme holds over {plan.base.ring} only; "
+            f"lift it to Z first, or choose one of {', '.join(TEXTS)}"
+        )
     return _EMITTERS[target](plan, version=version, **options)
 
 
 def emit_header(plan: Plan, target: str = "cuda", *, version: str = "unknown", **options: Any) -> str:
-    """The C header that declares the entry points of ``emit(plan, target, **options)``; c names the ``version``.
+    """The C header that declares the entry points of ``emit(plan, target, **options)``.
 
     Raises:
         ValueError: a target other than c and cuda.
     """
     if target == "cuda":
-        return emit_cuda.header(plan, **options)
+        return emit_cuda.header(plan, version=version, **options)
     if target == "c":
         return emit_c.header(plan, version)
     raise ValueError(f"target {target!r} has no C header; choose c or cuda")
@@ -75,10 +98,10 @@ class Fused(NamedTuple):
         """What the names of the entry points begin with."""
         return self._emitter(options).prefix(plan, **options)
 
-    def header(self, plan: Plan, **options: Any) -> str:
+    def header(self, plan: Plan, *, version: str = "unknown", **options: Any) -> str:
         """The C header of the entry points."""
         text = files("codegen.kernels").joinpath("fused.h").read_text(encoding="utf-8")
-        return text.replace("SCHEME", self.prefix(plan, **options))
+        return block_comment(plan, version) + text.replace("SCHEME", self.prefix(plan, **options))
 
     def _emitter(self, options: dict[str, Any]) -> Any:
         for name in options:

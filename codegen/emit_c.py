@@ -10,6 +10,7 @@ from importlib.resources import files
 
 import numpy as np
 
+from codegen.heading import comment
 from codegen.plan import Plan
 
 TYPES = {"fp32": "float", "fp64": "double", "int64": "int64_t"}
@@ -50,21 +51,19 @@ static int64_t SCHEME_split(int64_t size, int64_t parts) {{ return (size + parts
     twin = files("codegen.kernels").joinpath("twin.c").read_text(encoding="utf-8").split("\n", 2)[2]
     bodies = [_typed(twin, type) for type in TYPES]
     parts = [
-        _banner(plan, version),
         "#include <stdint.h>\n#include <stdlib.h>\n",
         _declarations(),
         constants,
         *tables,
         *bodies,
     ]
-    return "\n".join(parts).replace("SCHEME", plan.name)
+    return _banner(plan, version) + "\n" + "\n".join(parts).replace("SCHEME", plan.name)
 
 
 def header(plan: Plan, version: str = "unknown") -> str:
     """The C header of the three functions."""
     guard = f"{plan.name.upper()}_H"
     text = f"""\
-{_banner(plan, version)}
 #ifndef {guard}
 #define {guard}
 
@@ -81,7 +80,7 @@ extern "C" {{
 
 #endif
 """
-    return text.replace("SCHEME", plan.name)
+    return _banner(plan, version) + "\n" + text.replace("SCHEME", plan.name)
 
 
 def _typed(text: str, type: str) -> str:
@@ -105,10 +104,7 @@ int SCHEME_type(int64_t M, int64_t N, int64_t K, TYPE alpha, const TYPE *A, int6
 def _banner(plan: Plan, version: str) -> str:
     return f"""\
 /* {plan.format} blocks, {plan.rank} products instead of {plan.format.volume}.
- * scheme   {plan.digest}
- * format   {plan.base.format} ({plan.base.format.described}), rank {plan.base.rank} over {plan.base.ring}, \
-levels {plan.levels}
- * emitted  by subcubic, version {version}
+{comment(plan, version, " *")}\
  * build    gcc -O3 -march=native -std=c99 -fopenmp -shared -fPIC -o libscheme.so FILE.c */
 """
 

@@ -10,6 +10,7 @@ import numpy as np
 from catalog.measures import growth
 from codegen.device_text import STORAGE, joined
 from codegen.emit_planes import access_width, sides_text, sum_text
+from codegen.heading import block_comment, comment
 from codegen.plan import Plan
 from codegen.products import products
 
@@ -44,21 +45,21 @@ def emit_cuda(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None,
     found = products(plan)
     maps = sides_text((found.a.side, found.b.side), storage.bytes, storage.bytes, wide)
     tables = [_table("kFactorsA", found.a.entries), _table("kFactorsB", found.b.entries)]
-    parts = [_banner(plan, dtype, product_dtype, version), _constants(plan, dtype, product_dtype, width)]
+    parts = [_constants(plan, dtype, product_dtype, width)]
     parts.append(
         "\n\n".join(["namespace {", maps, _outputs(found.W), "\n".join([_FACTORS, *tables]), "}  // namespace\n"])
     )
     includes, body = joined(SOURCES, (dtype, product_dtype))
     # The constants need the storage types' names, the kernels need the constants.
-    parts.insert(1, includes)
-    return "\n".join([*parts, body]).replace("SCHEME_", prefix(plan, dtype, product_dtype) + "_")
+    text = "\n".join([includes, *parts, body]).replace("SCHEME_", prefix(plan, dtype, product_dtype) + "_")
+    return _banner(plan, dtype, product_dtype, version) + "\n" + text
 
 
-def header(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None) -> str:
+def header(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None, version: str = "unknown") -> str:
     """The C header of the entry points that ``emit_cuda`` with the same arguments defines."""
     name = prefix(plan, dtype, product_dtype)
     text = files("codegen.kernels").joinpath("scheme.h").read_text(encoding="utf-8")
-    return text.replace("SCHEME_", name + "_").replace("SCHEME", name)
+    return block_comment(plan, version) + text.replace("SCHEME_", name + "_").replace("SCHEME", name)
 
 
 def prefix(plan: Plan, dtype: str, product_dtype: str | None = None) -> str:
@@ -71,11 +72,7 @@ def _banner(plan: Plan, dtype: str, product_dtype: str, version: str) -> str:
 // C = alpha * A B + beta * C by a low-rank scheme: {plan.format} blocks, {plan.rank} products instead of \
 {plan.format.volume}.
 //
-// scheme   {plan.digest}
-// format   {plan.base.format} ({plan.base.format.described}), rank {plan.base.rank} over {plan.base.ring}, \
-levels {plan.levels}
-// dtype    {dtype}, products stored as {product_dtype}
-// emitted  by subcubic, version {version}
+{comment(plan, version, "//", {"dtype": f"{dtype}, products stored as {product_dtype}"})}\
 //
 // Library: nvcc -O3 -std=c++17 -gencode=arch=compute_90,code=sm_90 -shared -Xcompiler -fPIC -o kernel.so FILE.cu
 // Test:    nvcc -O3 -std=c++17 -gencode=arch=compute_90,code=sm_90 -DSUBCUBIC_MAIN -o selftest FILE.cu && ./selftest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codegen.heading import comment
 from codegen.plan import Plan
 from codegen.statements import statements
 
@@ -12,7 +13,7 @@ def emit_numpy(plan: Plan, version: str = "unknown") -> str:
     Any numeric or object dtype and any sizes; leading dimensions are batches. Integers (Python's, too) stay exact.
     The first lines name the ``version`` of the emitting program.
     """
-    return _module(
+    return module(
         plan,
         version,
         "import numpy as np",
@@ -46,7 +47,7 @@ def emit_jax(plan: Plan, version: str = "unknown") -> str:
     true FP32 products where the hardware has a faster, coarser mode. The first lines name the ``version`` of the
     emitting program.
     """
-    return _module(
+    return module(
         plan,
         version,
         "import jax\nimport jax.numpy as jnp",
@@ -67,7 +68,7 @@ def matmul(A, B, *, precision=jax.lax.Precision.HIGHEST):
     )
 
 
-def _module(
+def module(
     plan: Plan,
     version: str,
     imports: str,
@@ -78,8 +79,24 @@ def _module(
     padding: str,
     quotient: list[str],
     result: list[str],
+    join: tuple[str, str] = ("concatenate", "axis"),
+    after: str = "",
 ) -> str:
-    """Assemble a module from what the libraries share and the pieces in which they differ."""
+    """Assemble a module from what the libraries share and the pieces in which they differ.
+
+    Args:
+        plan: what to compute.
+        version: of the emitting program.
+        imports: the lines that import the library.
+        head: ``matmul`` up to its first statement, with checks of its arguments.
+        product: one block product, with two places for its factors.
+        library: its name in the module.
+        padding: the statements that append zeros.
+        quotient: statements that divide C by the plan's divisor, if that is not one.
+        result: last statements, which may change C.
+        join: the function that puts blocks side by side, and what it calls the dimension.
+        after: text behind ``matmul``.
+    """
     m, k, n = plan.format
     before_a, planes_a = statements(plan.planes_a, _blocks("a", m, k), "s")
     before_b, planes_b = statements(plan.planes_b, _blocks("b", k, n), "t")
@@ -97,8 +114,10 @@ def _module(
     ]
     pairs = zip(map(_operand, planes_a), map(_operand, planes_b), strict=True)
     multiply = [f"p{r} = {product.format(*pair)}" for r, pair in enumerate(pairs)]
-    strips = [f"    {library}.concatenate([{', '.join(blocks_c[i * n : (i + 1) * n])}], axis=-1)," for i in range(m)]
-    join = [f"C = {library}.concatenate([", *strips, "], axis=-2)[..., :M, :N]"]
+    function, axis = join
+    rows_c = [", ".join(blocks_c[i * n : (i + 1) * n]) for i in range(m)]
+    strips = [f"    {library}.{function}([{row}], {axis}=-1)," for row in rows_c]
+    whole = [f"C = {library}.{function}([", *strips, f"], {axis}=-2)[..., :M, :N]"]
     body = [
         "# Cut into blocks, padded with zeros to whole ones.",
         *cut,
@@ -109,17 +128,15 @@ def _module(
         *multiply,
         "# Blocks of C.",
         *before_c,
-        *join,
+        *whole,
         *(quotient if plan.divisor != 1 else []),
         *result,
         "return C",
     ]
-    return f'''\
-"""C = A @ B with {plan.rank} block products instead of {plan.format.volume}.
-
-Scheme {plan.digest}: {plan.base.format} of rank {plan.base.rank} over {plan.base.ring}, levels {plan.levels}.
-Emitted by subcubic, version {version}.
-"""
+    return (
+        f'''\
+{comment(plan, version, "#")}\
+"""C = A @ B with {plan.rank} block products instead of {plan.format.volume}."""
 
 {imports}
 
@@ -131,7 +148,10 @@ def pad(X, rows, columns):
 {padding}
 
 
-{head}''' + "".join(f"    {line}\n" for line in body)
+{head}'''
+        + "".join(f"    {line}\n" for line in body)
+        + after
+    )
 
 
 def _blocks(letter: str, rows: int, columns: int) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.resources import files
 
+from codegen.heading import comment
 from codegen.limits import check_chained
 from codegen.plan import Plan
 from codegen.schedule import Operand, Schedule, Vector, schedule
@@ -57,13 +58,10 @@ def name(plan: Plan, dtype: str, plane_dtype: str | None = None) -> str:
 
 
 def _banner(plan: Plan, dtype: str, plane_dtype: str, version: str) -> str:
-    return f'''\
-"""C = A @ B with {plan.rank} block products instead of {plan.format.volume}, on NVIDIA GPUs by Triton.
-
-Scheme {plan.digest}: {plan.base.format} of rank {plan.base.rank} over {plan.base.ring}, levels {plan.levels}.
-Matrices {dtype}, planes {plane_dtype}, sums fp32. Emitted by subcubic, version {version}.
-"""
-'''
+    first = (
+        f'"""C = A @ B with {plan.rank} block products instead of {plan.format.volume}, on NVIDIA GPUs by Triton."""'
+    )
+    return comment(plan, version, "#", {"dtype": f"{dtype}, planes {plane_dtype}, sums fp32"}) + first + "\n"
 
 
 def _scheme(order: Schedule, dtype: str, plane_dtype: str) -> str:

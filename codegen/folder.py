@@ -10,6 +10,7 @@ from typing import Any
 
 from catalog.measures import growth
 from codegen.emit import fused_emitter
+from codegen.heading import cell, comment, identity, origin
 from codegen.plan import Plan
 
 _SIDES = {"n": "rows", "t": "columns"}
@@ -54,13 +55,15 @@ def folder(
         "c_dtype": options.get("c_dtype", options["dtype"]),
         "layout": options.get("layout", "nn"),
     }
+    mark = comment(plan, version, "#")
+    makefile = _filled(_read("Makefile"), {"NUMBER": arch.removeprefix("sm_"), "ARCH": arch, "SCHEME": name})
     page = _page(plan, facts, options, constant_b, version, hashlib.sha256(text.encode()).hexdigest())
     return {
         f"{name}.cu": text,
-        f"{name}.h": emitter.header(plan, **options),
-        "torch_ext.py": _loader("torch_ext", facts, constant_b),
-        "cupy_module.py": _loader("cupy_module", facts, constant_b),
-        "Makefile": _filled(_read("Makefile"), {"NUMBER": arch.removeprefix("sm_"), "ARCH": arch, "SCHEME": name}),
+        f"{name}.h": emitter.header(plan, version=version, **options),
+        "torch_ext.py": mark + _loader("torch_ext", facts, constant_b),
+        "cupy_module.py": mark + _loader("cupy_module", facts, constant_b),
+        "Makefile": mark + makefile,
         "README.md": page,
     }
 
@@ -106,7 +109,9 @@ def _page(
         f"{name}_pack_b(handle, stream, N, K, B, ldb, planes, room);"
     )
     call = "`c = matmul(a, pack(b))`, where the result of `pack` is used again," if constant_b else "`c = matmul(a, b)`"
+    rows = {name: text for name, text in {**identity(plan), **origin(plan)}.items() if name not in ("scheme", "format")}
     values = {
+        "ORIGIN\n": "".join(f"| {name} | {cell(text)} |\n" for name, text in rows.items()),
         "IDENTIFIER": plan.digest,
         "BASERANK": str(plan.base.rank),
         "BASE": plan.base.format.described,

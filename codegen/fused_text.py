@@ -11,6 +11,7 @@ from catalog.measures import growth
 from codegen.device_text import STORAGE, guarded, joined
 from codegen.emit_planes import fused_sides, sides_text, transposed
 from codegen.fused_tables import tables
+from codegen.heading import comment
 from codegen.limits import check_chained
 from codegen.plan import Plan
 from codegen.schedule import Schedule, schedule
@@ -147,28 +148,28 @@ def fused_text(
     if kinds.guarded:
         parts = [part for each in parts for part in ((each, "guard") if each == "fused_work" else (each,))]
     includes, body = joined(parts, (kinds.input, kinds.plane, kinds.output))
-    text = [_banner(found, kinds, arch, version, pending), guarded(includes), _constants(found, kinds, units, pending)]
+    text = [guarded(includes), _constants(found, kinds, units, pending)]
     text += [further, body] if further else [body]
-    return "\n".join(text).replace("SCHEME_", prefix(found.plan, kinds, family) + "_")
+    body = "\n".join(text).replace("SCHEME_", prefix(found.plan, kinds, family) + "_")
+    return _banner(found, kinds, arch, version, pending) + "\n" + body
 
 
 def _banner(found: Schedule, kinds: Types, arch: str, version: str, pending: str) -> str:
     plan = found.plan
     made = "planes of A are made; those of B are made before" if kinds.constant_b else "planes are made"
-    phases = f"// phases   two: {found.boundary} products first, while {made}\n" if kinds.overlap else ""
+    facts = {
+        "dtype": f"{kinds.input}, planes {kinds.plane}, C {kinds.output}, sums in fp32",
+        "tile": f"{len(found.planes_a)} + {len(found.planes_b)} planes, {found.publications} publications, "
+        f"{found.slots} pending in {pending}",
+    }
+    if kinds.overlap:
+        facts["phases"] = f"two: {found.boundary} products first, while {made}"
     build = f"nvcc -O3 -std=c++17 -gencode=arch=compute_{arch[3:]},code={arch}"
     return f"""\
 // C = alpha * A B + beta * C by a low-rank scheme, in one fused kernel: {plan.format} blocks, {plan.rank} products \
 instead of {plan.format.volume}.
 //
-// scheme   {plan.digest}
-// format   {plan.base.format} ({plan.base.format.described}), rank {plan.base.rank} over {plan.base.ring}, \
-levels {plan.levels}
-// dtype    {kinds.input}, planes {kinds.plane}, C {kinds.output}, sums in fp32
-// tile     {len(found.planes_a)} + {len(found.planes_b)} planes, {found.publications} publications, \
-{found.slots} pending in {pending}
-{phases}\
-// emitted  by subcubic, version {version}
+{comment(plan, version, "//", facts)}\
 //
 // Library: {build} -shared -Xcompiler -fPIC -o kernel.so FILE.cu
 // Test:    {build} -DSUBCUBIC_MAIN -o selftest FILE.cu && ./selftest

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from catalog.additions import Program, kron_program, relabel, sides, straight_line
 from catalog.canonical import digest
+from catalog.provenance import Provenance
 from catalog.scheme import Format, Scheme
 from catalog.transform import kron
 from catalog.verify import require_exact
@@ -28,6 +29,7 @@ class Plan:
         planes_a: [m*k inputs] blocks of A, row-major, to ``rank`` planes.
         planes_b: [k*n inputs] blocks of B, row-major, to ``rank`` planes.
         outputs_c: [rank inputs] products to the blocks of C, row-major, times ``divisor``.
+        provenance: where ``base`` comes from, if that is known.
     """
 
     base: Scheme
@@ -37,6 +39,7 @@ class Plan:
     planes_a: Program
     planes_b: Program
     outputs_c: Program
+    provenance: Provenance | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -55,19 +58,31 @@ class Plan:
         return self.scheme.rank
 
     @property
+    def additions(self) -> int:
+        """Additions of blocks after common-subexpression elimination."""
+        return self.planes_a.additions + self.planes_b.additions + self.outputs_c.additions
+
+    @property
     def divisor(self) -> int:
         """What the sums of products must be divided by; 1 unless the scheme has denominators."""
         return self.scheme.denominator
 
 
-def plan(scheme: Scheme, levels: int = 1) -> Plan:
+def plan(scheme: Scheme, levels: int = 1, provenance: Provenance | None = None, *, any_ring: bool = False) -> Plan:
     """Plan ``levels`` recursion levels of a scheme.
 
+    Args:
+        scheme: the scheme of one level.
+        levels: recursion levels.
+        provenance: where the scheme comes from, for the first lines of what is emitted.
+        any_ring: also take schemes over F2 and F3, for targets that compute nothing.
+
     Raises:
-        ValueError: the ring is finite, ``levels`` is below 1, or the Kronecker power is absurdly large.
+        ValueError: the ring is finite and ``any_ring`` is not set, ``levels`` is below 1, or the Kronecker power is
+            absurdly large.
         catalog.verify.NotExactError: the scheme violates a Brent equation.
     """
-    if scheme.ring.modulus:
+    if scheme.ring.modulus and not any_ring:
         raise ValueError(f"a scheme over {scheme.ring} gives wrong numbers on real matrices; lift it to Z first")
     if levels < 1:
         raise ValueError(f"levels must be at least 1, not {levels}")
@@ -81,7 +96,8 @@ def plan(scheme: Scheme, levels: int = 1) -> Plan:
     for _ in range(levels - 1):
         programs = _next_level(scheme, power, programs)
         power = kron(scheme, power)
-    return Plan(scheme, levels, power, digest(scheme), *programs)
+    planes_a, planes_b, outputs_c = programs
+    return Plan(scheme, levels, power, digest(scheme), planes_a, planes_b, outputs_c, provenance)
 
 
 def _next_level(scheme: Scheme, power: Scheme, programs: tuple[Program, ...]) -> tuple[Program, ...]:

@@ -10,7 +10,7 @@ import typer
 from catalog.scheme import Scheme
 from catalog.store import Catalog
 from subcubic.additions_verb import fewest_recorded
-from subcubic.errors import ExitCode, UsageError, guarded
+from subcubic.errors import ExitCode, guarded
 from subcubic.list_verb import best_schemes, list_schemes
 from subcubic.listing import facts_of
 from subcubic.options import (
@@ -104,30 +104,6 @@ def verify(
         if proved is not None:
             print(f"symbolic proof in sympy with non-commuting entries: {'holds' if proved else 'fails'}")
     return ExitCode.DONE if violation is None else ExitCode.NOT_EXACT
-
-
-@app.command("export")
-@guarded
-def export_file(
-    scheme: Reference,
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write; .json or .npz decides the kind.")],
-    catalog: CatalogPath = None,
-    json_output: Json = False,
-) -> None:
-    """Write a scheme to a file that others can read (JSON or npz). For code, see `subcubic export`."""
-    from catalog import formats
-    from catalog.canonical import digest
-
-    kind = output.suffix.lstrip(".").lower()
-    if kind not in ("json", "npz"):
-        raise UsageError(f"cannot tell the kind of scheme file from {output.name!r}; end the name in .json or .npz")
-    found = resolve(scheme, existing_catalog(catalog))
-    formats.write(found.scheme, output)
-    if json_output:
-        print_json({"id": digest(found.scheme), "path": str(output)})
-    else:
-        scheme_text = f"{found.scheme.format} of rank {found.scheme.rank} over {found.scheme.ring}"
-        print(f"{found.origin}: {scheme_text} written to {output}")
 
 
 @app.command()

@@ -10,6 +10,7 @@ from subcubic import catalog_verbs, search_verb
 from subcubic.accuracy_verb import accuracy
 from subcubic.additions_verb import additions
 from subcubic.bench_verb import bench
+from subcubic.catalog_export_verb import export_file
 from subcubic.closure_verb import closure
 from subcubic.dispatch_check_verb import dispatch_check
 from subcubic.doctor import doctor
@@ -20,14 +21,14 @@ from subcubic.model_check_verb import model_check
 from subcubic.predict_verb import predict
 from subcubic.search_verb import search
 from subcubic.site_verb import site
-from subcubic.version import commit, version
+from subcubic.version import named_version
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"subcubic {version()} ({commit()})")
+        print(f"subcubic {named_version()}")
         raise typer.Exit
 
 
@@ -42,6 +43,7 @@ def subcubic(
 
 app.command()(search)
 app.add_typer(search_verb.runs, name="runs")
+catalog_verbs.app.command("export")(export_file)
 catalog_verbs.app.command()(closure)
 catalog_verbs.app.command()(equivalent)
 catalog_verbs.app.command()(site)

@@ -12,7 +12,7 @@ from catalog.files import write_durably
 from subcubic.errors import UsageError
 from subcubic.output import note, print_json
 from subcubic.reference import Resolved
-from subcubic.version import version
+from subcubic.version import named_version
 
 
 def export_fused(
@@ -70,8 +70,8 @@ def export_fused(
         raise UsageError(f"--output {output} is a file; with --arch a folder is written")
     if arch == "sm_90":
         note("sm_90 gets the kernel that runs from sm_80 on; --arch sm_90a has the one made for it")
-    the_plan = plan(found.scheme, levels)
-    files = folder(the_plan, arch, options, constant_b, version())
+    the_plan = plan(found.scheme, levels, found.provenance)
+    files = folder(the_plan, arch, options, constant_b, named_version())
     source, header = list(files)[:2]
     place = Path(source).with_suffix("") if output is None else output
     if strangers := _strangers(place, files):

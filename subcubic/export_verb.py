@@ -18,7 +18,7 @@ from subcubic.export_folder import export_fused
 from subcubic.options import CatalogPath, Dtype, Json, Layout, ProductDtype, Reference, at_least, existing_catalog
 from subcubic.output import note, print_json
 from subcubic.reference import resolve
-from subcubic.version import version
+from subcubic.version import named_version
 
 OVERLAP = 2  # products that come first at least: with one less the planes are not made in time at some sizes
 
@@ -31,6 +31,11 @@ class Target(StrEnum):
     NUMPY = "numpy"
     JAX = "jax"
     TRITON = "triton"
+    TORCH = "torch"
+    SLP = "slp"
+    LATEX = "latex"
+    MARKDOWN = "markdown"
+    BIBTEX = "bibtex"
 
 
 SUFFIX = {
@@ -39,6 +44,11 @@ SUFFIX = {
     Target.NUMPY: "_numpy.py",
     Target.JAX: "_jax.py",
     Target.TRITON: "_triton.py",
+    Target.TORCH: "_torch.py",
+    Target.SLP: ".slp",
+    Target.LATEX: ".tex",
+    Target.MARKDOWN: ".md",
+    Target.BIBTEX: ".bib",
 }
 # nvcc needs about as many milliseconds per product and side.
 _SLOW_PRODUCTS = 200
@@ -89,17 +99,18 @@ def export(
     catalog: CatalogPath = None,
     json_output: Json = False,
 ) -> None:
-    """Write a scheme as code: one self-contained file, with a header for CUDA and C. See also `catalog export`.
+    """Write a scheme as code or text: one self-contained file, with a header for CUDA and C. See also `catalog export`.
 
     With --arch it is one fused kernel in a folder, with loaders for PyTorch and CuPy and a Makefile; without, the
     products are those of cuBLAS, for any CUDA architecture and also for fp32 and fp64.
     """
-    from codegen.emit import emit, emit_header
+    from codegen.emit import TEXTS, emit, emit_header
     from codegen.emit_cuda import prefix
     from codegen.emit_triton import name as triton_name
     from codegen.plan import plan
 
-    found = resolve(scheme, existing_catalog(catalog), (Ring.Z, Ring.Q))
+    text_only = to.value in TEXTS
+    found = resolve(scheme, existing_catalog(catalog), tuple(Ring) if text_only else (Ring.Z, Ring.Q))
     if to is Target.C and dtype not in (Dtype.FP32, Dtype.FP64):
         raise UsageError(f"the C target has no {dtype}; choose --dtype fp32 or fp64")
     if to is Target.TRITON and dtype not in (Dtype.FP16, Dtype.BF16):
@@ -107,10 +118,11 @@ def export(
     if build is not None and to is not Target.CUDA:
         raise UsageError("--build needs --to cuda")
     at_least(1, "levels", levels)
-    if found.scheme.ring.modulus:
+    if found.scheme.ring.modulus and not text_only:
         raise UsageError(
             f"{scheme} holds over {found.scheme.ring} only; lift it: "
-            f"subcubic search {found.scheme.format} --ring Z --from {digest(found.scheme)[:12]}"
+            f"subcubic search {found.scheme.format} --ring Z --from {digest(found.scheme)[:12]}, "
+            f"or write it as text: --to {', '.join(TEXTS)}"
         )
     if build is not None and not re.fullmatch(r"sm_\d{2,3}[af]?", build):
         raise UsageError(f"--build {build} is no architecture; write it as sm_90 or sm_90a")
@@ -133,14 +145,14 @@ def export(
     if chosen or constant_b:
         option = (*chosen, "constant_b")[0].replace("_", "-")
         raise UsageError(f"--{option} needs a fused kernel: choose its architecture, for example --arch sm_90a")
-    the_plan = plan(found.scheme, levels)
+    the_plan = plan(found.scheme, levels, found.provenance, any_ring=text_only)
     options: dict[str, str] = {}
     if to is Target.CUDA:
         options["dtype"] = dtype.value
         options["product_dtype"] = dtype.value if product_dtype is ProductDtype.INPUT else _wide(dtype)
     if to is Target.TRITON:
         options["dtype"] = dtype.value
-    text = emit(the_plan, to.value, version=version(), **options)
+    text = emit(the_plan, to.value, version=named_version(), **options)
     name = the_plan.name
     if options:
         name = prefix(the_plan, **options) if to is Target.CUDA else triton_name(the_plan, **options)
@@ -150,7 +162,7 @@ def export(
     write_durably(path, text.encode())
     header = path.with_suffix(".h") if to in (Target.CUDA, Target.C) else None
     if header is not None:
-        write_durably(header, emit_header(the_plan, to.value, version=version(), **options).encode())
+        write_durably(header, emit_header(the_plan, to.value, version=named_version(), **options).encode())
     if to is Target.CUDA and the_plan.rank > _SLOW_PRODUCTS:
         note(f"{the_plan.rank} products: nvcc will need a minute or more for this file")
     if build is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,18 @@ from subcubic.version import commit, version
 # Digits joined by x: meant as a format, even if it is no valid one. A file of such a name is reached as ./2x2x2.
 _FORMAT_LIKE = re.compile(r"-?\d+([xX]-?\d*)+")
 _TIMES = "*"  # between the factors of a Kronecker product
+# Who found the built-in schemes, and where that is printed.
+_ORIGINS = {
+    "strassen": {
+        "discoverer": "Volker Strassen",
+        "citation": "V. Strassen, Gaussian elimination is not optimal, Numerische Mathematik 13 (1969), 354-356",
+    },
+    "winograd": {
+        "discoverer": "Shmuel Winograd",
+        "citation": "S. Winograd, On multiplication of 2 x 2 matrices, Linear Algebra and its Applications 4 (1971), "
+        "381-388",
+    },
+}
 BUILT_IN = "strassen, winograd, classical-MxKxN"
 
 
@@ -64,7 +76,8 @@ def resolve(reference: str, catalog: Catalog, rings: tuple[Ring, ...] = (Ring.Z,
         return product([resolve(factor, catalog, rings) for factor in (outer, *inner)])
     built_in = _built_in(reference)
     if built_in is not None:
-        return Resolved(built_in, None, f"built-in {reference}", provenance("formula", source=reference))
+        made = provenance("formula", source=f"built-in {reference}", **_ORIGINS.get(reference, {}))
+        return Resolved(built_in, None, f"built-in {reference}", made)
     path = Path(reference)
     if _FORMAT_LIKE.fullmatch(reference):
         return _best(parse_format(reference), catalog, rings)
@@ -161,6 +174,8 @@ def _best(format: Format, catalog: Catalog, rings: tuple[Ring, ...]) -> Resolved
     origin = f"best stored {format}: {entry.id[:12]}"
     if entry.scheme.format == format:
         return Resolved(entry.scheme, entry.id, origin, entry.provenance)
-    made = replace(provenance("role permutation"), parents=(entry.id,))
+    # Who found it stays true of the turned one.
+    kept = {name: getattr(entry.provenance, name) for name in ("source", "discoverer", "citation", "licence")}
+    made = provenance("role permutation", parents=(entry.id,), **kept)
     origin = f"{origin}, turned from {entry.scheme.format} by role permutation"
     return Resolved(orient(entry.scheme, format), None, origin, made)

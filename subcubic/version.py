@@ -45,3 +45,8 @@ def commit() -> str:
     if described is not None and described.returncode == 0 and (ROOT / ".git").exists():
         return described.stdout.strip()
     return "unknown"
+
+
+def named_version() -> str:
+    """Version and commit in one phrase, as exported files name them."""
+    return f"{version()} ({commit()})"

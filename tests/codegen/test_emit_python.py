@@ -91,8 +91,8 @@ def test_emitted_modules_need_only_their_library():
 
 
 def test_unknown_targets_and_options_are_refused():
-    assert TARGETS == ("numpy", "jax", "c", "cuda", "triton")
-    with pytest.raises(ValueError, match="unknown target 'fortran'; choose one of numpy, jax, c, cuda, triton"):
+    assert TARGETS == ("numpy", "jax", "c", "cuda", "triton", "torch", "slp", "latex", "markdown", "bibtex")
+    with pytest.raises(ValueError, match="unknown target 'fortran'; choose one of numpy, jax, c, cuda, triton, torch,"):
         emit(PLANS["winograd"], "fortran")
     with pytest.raises(ValueError, match="has no C header"):
         emit_header(PLANS["winograd"], "numpy")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from subcubic.version import version
 from tests.codegen.kernel_stand import HOST
 
 
@@ -34,6 +35,37 @@ def test_triton_names_its_type(cli, home):
     assert "torch.bfloat16" in text and "import subcubic" not in text
 
 
+TEXTS = [("slp", ".slp"), ("latex", ".tex"), ("markdown", ".md"), ("bibtex", ".bib")]
+
+
+@pytest.mark.parametrize(("target", "suffix"), [*TEXTS, ("torch", "_torch.py")])
+def test_texts_say_where_the_scheme_comes_from(cli, home, target, suffix):
+    done = cli("export", "winograd", "--to", target, "-o", home / "out", "--json")
+    assert done.code == 0, done.err
+    text = Path(done.json["path"]).read_text(encoding="utf-8")
+    assert done.json["path"].endswith(suffix) and done.json["header"] is None
+    assert done.json["id"] in text and "Shmuel Winograd" in text and f"version {version()} (" in text
+
+
+@pytest.mark.parametrize(("target", "suffix"), TEXTS)
+def test_texts_take_schemes_over_finite_rings(cli, home, target, suffix):
+    assert cli("search", "2x2x2", "--ring", "F2").code == 0
+    done = cli("export", "2x2x2", "--to", target, "-o", home / f"scheme{suffix}")
+    assert done.code == 0 and "over F2" in (home / f"scheme{suffix}").read_text()
+
+
+def test_a_turned_scheme_keeps_who_found_it(cli, home):
+    from catalog.known import classical
+    from catalog.provenance import Provenance
+    from catalog.scheme import Format
+    from catalog.store import Catalog
+
+    Catalog().add(classical(Format(1, 2, 3)), Provenance("formula", discoverer="Somebody", licence="CC0"))
+    assert cli("export", "3x1x2", "--to", "slp", "-o", home / "s.slp").code == 0
+    text = (home / "s.slp").read_text()
+    assert "# finder   Somebody\n# licence  CC0\n# method   role permutation of " in text
+
+
 def test_exported_numpy_multiplies(cli, home):
     path = home / "mm.py"
     assert cli("export", "2x3x2", "--to", "numpy", "-o", path).code == 1  # nothing stored yet
@@ -58,6 +90,7 @@ def test_a_format_finds_its_role_permutation(cli, home):
         (["winograd", "--to", "c", "--build", "sm_90"], 2, "--to cuda"),
         (["winograd", "--to", "c", "-o", "kern.h"], 2, "kern.h is the name of the header"),
         (["winograd", "--levels", "0"], 2, "--levels 0"),
+        (["winograd", "--levels", "2", "--to", "bibtex"], 1, "leave --levels out"),
         (["winograd", "--build", "pascal"], 2, "pascal"),
         (["winograd", "--levels", "9"], 1, "use fewer levels"),
         (["winograd", "--to", "fortran"], 2, "fortran"),
@@ -74,6 +107,9 @@ def test_schemes_over_finite_rings_are_not_offered_for_code(cli):
     assert cli("search", "2x2x2", "--ring", "F2").code == 0
     done = cli("export", "2x2x2")
     assert done.code == 1 and "over Z, Q" in done.err
+    (stored,) = cli("catalog", "list", "--json").json["schemes"]
+    done = cli("export", stored["id"], "--to", "torch")
+    assert done.code == 2 and "write it as text: --to slp, latex, markdown, bibtex" in done.err
 
 
 def test_a_missing_compiler_is_exit_code_4(cli, home, monkeypatch):
