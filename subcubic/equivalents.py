@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from catalog.canonical import digest
 from catalog.scheme import Ring, Scheme
 from catalog.store import Catalog
@@ -31,7 +33,7 @@ class Equivalents:
 
         if scheme.format.volume > LARGEST or scheme.rank > MAX_RANK:
             return None
-        found = next((identity for identity, same in self.alike(scheme) if same), None)
+        found = next((identity for identity, same in self._alike(scheme) if same), None)
         self._met.setdefault(digest(scheme), (scheme, invariant(scheme)))
         return found
 
@@ -41,15 +43,18 @@ class Equivalents:
         Raises:
             ValueError: the scheme is too large for its invariants.
         """
+        if scheme.format.volume > _TESTED:
+            raise ValueError(f"{scheme.format} is too large: invariants are compared up to m*k*n = {_TESTED}")
+        return list(self._alike(scheme))
+
+    def _alike(self, scheme: Scheme) -> Iterator[tuple[str, bool | None]]:
         from catalog.equivalence import UndecidedError, equivalent
         from catalog.invariants import invariant
 
-        if scheme.format.volume > _TESTED:
-            raise ValueError(f"{scheme.format} is too large: invariants are compared up to m*k*n = {_TESTED}")
-        wanted, found = invariant(scheme), []
+        wanted = invariant(scheme)
         sizes = (scheme.format.sorted, scheme.rank, scheme.ring.modulus)
         rows = (row for row in self._catalog.rows(scheme.format) if (row.rank, row.ring.modulus) == sizes[1:])
-        for identity in dict.fromkeys([*(row.id for row in rows), *self._met]):
+        for identity in dict.fromkeys([*self._met, *(row.id for row in rows)]):
             other, theirs = self._stored(identity)
             if theirs != wanted or (other.format.sorted, other.rank, other.ring.modulus) != sizes:
                 continue
@@ -58,8 +63,7 @@ class Equivalents:
                 same = equivalent(scheme, other) is not None
             except UndecidedError:
                 pass
-            found.append((identity, same))
-        return found
+            yield identity, same
 
     def _stored(self, identity: str) -> tuple[Scheme, str]:
         from catalog.invariants import invariant

@@ -85,7 +85,7 @@ def test_good_and_bad_schemes_of_one_file(cli, home):
     np.savez(home / "mixed.npz", allow_pickle=True, **{"2,2,2": good, "b": wrong, "c": good[:2], "d": other})
     done = cli("catalog", "import", home / "mixed.npz", "--json")
     assert done.code == 3
-    assert [(row["name"], row["status"]) for row in done.json["imported"]] == [("2,2,2", "new"), ("d", "new")]
+    assert [(row["name"], row["status"]) for row in done.json["imported"]] == [("2,2,2", "new"), ("d", "equivalent")]
     assert [row["name"] for row in done.json["refused"]] == ["b", "c"]
     assert "the coefficient of a[" in done.json["refused"][0]["reason"]
     assert all(row["file"].endswith("mixed.npz") for row in done.json["refused"])
