@@ -24,7 +24,7 @@ from subcubic.options import (
     scheme_ring,
     writable_catalog,
 )
-from subcubic.output import print_json, table
+from subcubic.output import note, print_json, table
 from subcubic.reference import format_of
 from subcubic.runs import Run, all_runs
 from subcubic.search_options import (
@@ -138,6 +138,9 @@ def list_runs(json_output: Json = False) -> None:
     else:
         keys = ("run", "format", "ring", "method", "target", "status", "rank", "seconds")
         print(table(keys, [[row.get(key) for key in keys] for row in rows]))
+    for row in rows:
+        if "damage" in row:
+            note(f"subcubic: {row['damage']}")
 
 
 @runs.command()
