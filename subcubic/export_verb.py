@@ -15,7 +15,7 @@ from catalog.files import write_durably
 from catalog.scheme import Ring
 from subcubic.errors import UsageError, guarded
 from subcubic.export_folder import export_fused
-from subcubic.options import CatalogPath, Dtype, Json, Layout, ProductDtype, Reference, at_least, existing_catalog
+from subcubic.options import CatalogPath, Dtype, Json, Layout, ProductDtype, Reference, checked_levels, existing_catalog
 from subcubic.output import note, print_json
 from subcubic.reference import resolve
 from subcubic.version import version
@@ -106,7 +106,7 @@ def export(
         raise UsageError(f"the Triton target has no {dtype}; choose --dtype fp16 or bf16")
     if build is not None and to is not Target.CUDA:
         raise UsageError("--build needs --to cuda")
-    at_least(1, "levels", levels)
+    checked_levels(levels)
     if found.scheme.ring.modulus:
         raise UsageError(
             f"{scheme} holds over {found.scheme.ring} only; lift it: "

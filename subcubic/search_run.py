@@ -64,7 +64,8 @@ def carry_out(
     """Search, from the run's checkpoint when it has one, until the query is met, its limit or an interrupt.
 
     Every scheme is checked exactly by the catalog before it is stored. The first Ctrl-C (or SIGTERM, or
-    ``runs stop``) ends the search at its next block and saves its state, the second one at once.
+    ``runs stop``) ends the search at its next block and saves its state, the second one at once; while the walks are
+    being compiled the first one ends it at once.
 
     Raises:
         ValueError: the query makes no sense or the checkpoint is of another search.
@@ -86,7 +87,7 @@ def _carry_out(
     logged = 0.0
     with _interruptible() as interrupted, Display(str(query.format), query.target, quiet) as display:
         try:
-            for event in find(query, starts, run.checkpoint(), lambda: bool(interrupted) or run.asked_to_stop()):
+            for event in find(query, starts, run.checkpoint(), lambda: interrupted.any or run.asked_to_stop()):
                 if isinstance(event, Found):
                     # A resumed search first says where it stands, which the run has stored already.
                     if not (stored and shelf.best is not None and event.rank >= shelf.best):
@@ -119,6 +120,7 @@ def _carry_out(
                     display.say(event.text)
                     run.log(notice=event.text)
                 elif isinstance(event, Started):
+                    interrupted.at_work = True
                     outcome.compile_seconds = event.compile_seconds
             shelf.flush(everything=True)
         except BaseException as error:
@@ -230,14 +232,31 @@ def parents(catalog: Catalog, references: Sequence[str], format: Format) -> list
     return [orient(s, format) if s.format.sorted == format.sorted else s for s in schemes]
 
 
+@dataclass
+class _Interrupts:
+    """Signals as they came, and whether the walks have begun."""
+
+    signals: list[int] = field(default_factory=list)
+    at_work: bool = False
+
+    @property
+    def any(self) -> bool:
+        """Whether there was one."""
+        return bool(self.signals)
+
+
 @contextmanager
-def _interruptible() -> Iterator[list[int]]:
-    """A list that is empty until the first SIGINT or SIGTERM; the second one raises KeyboardInterrupt."""
-    received: list[int] = []
+def _interruptible() -> Iterator[_Interrupts]:
+    """What SIGINT and SIGTERM have asked for.
+
+    The first one raises KeyboardInterrupt as long as no block is at work: compiling takes a minute on a slow machine
+    and leaves nothing to save. Later it is kept, to be looked at between blocks, and the second one raises.
+    """
+    received = _Interrupts()
 
     def handler(number: int, _frame: Any) -> None:
-        received.append(number)
-        if len(received) > 1:
+        received.signals.append(number)
+        if len(received.signals) > 1 or not received.at_work:
             raise KeyboardInterrupt
         print("\nstopping after this block; once more stops at once", file=sys.stderr)
 
