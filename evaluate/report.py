@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from catalog.files import TEMPORARY_PREFIX, sync_folder, write_durably
+from evaluate.results_check import check_results
 from evaluate.timing import PAIRS, verdict
 from evaluate.variants import CHAINED_PATHS, VENDOR_PATH
 
@@ -118,10 +119,10 @@ def load(folder: Path, kind: str | None = None) -> list[dict[str, Any]]:
     documents = []
     for path in sorted(folder.glob("*.json")):
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-            if not all(isinstance(row, dict) for row in document["rows"]) or "created_utc" not in document:
-                raise KeyError("rows")
-        except (ValueError, KeyError, TypeError) as error:
+            document = check_results(json.loads(path.read_text(encoding="utf-8")))
+        except RecursionError:
+            raise ValueError(f"{path} is nested too deeply for results; remove it or write it again") from None
+        except ValueError as error:
             raise ValueError(f"{path} is not a results document ({error}); remove it or write it again") from None
         if document.get("kind") == kind:
             documents.append(document)
