@@ -38,7 +38,7 @@ _COMPILERS = {
 }
 _TIMEOUT = 600  # seconds
 # What nvcc says where the C++ compiler is missing that it hands the host's part to.
-_NO_HOST = re.compile(r"Failed to preprocess host compiler properties|(gcc|g\+\+|cc1plus|c\+\+)['\"]?: (not found|No such file)")
+_NO_HOST = "Failed to preprocess host compiler properties"
 
 
 class BuildError(RuntimeError):
@@ -225,10 +225,10 @@ def _build(
         written.write_text(text, encoding="utf-8")
         done = _run([*command, *flags, "-o", str(made), written.name, *link], scratch)
         report = done.stdout + done.stderr
-        if done.returncode and _NO_HOST.search(report):
+        if done.returncode and _NO_HOST in report:
             raise MissingCompilerError(
-                f"{_name(command)} found no host compiler; install g++, for example with `apt-get install g++`, or name "
-                "one in $NVCC_CCBIN"
+                f"{_name(command)} found no working C++ compiler for the host; install g++, for example with `apt-get "
+                "install g++`, or name one in $NVCC_CCBIN"
             )
         if done.returncode or not made.exists():
             raise BuildError(_name(command), report)
