@@ -7,10 +7,11 @@ import os
 import re
 import secrets
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from catalog.files import TEMPORARY_PREFIX, sync_folder, write_durably
+from catalog.files import TEMPORARY_PREFIX, reason, sync_folder, write_durably
 from evaluate.results_check import check_results
 from evaluate.timing import PAIRS, verdict
 from evaluate.variants import CHAINED_PATHS, VENDOR_PATH
@@ -80,9 +81,9 @@ class Saver:
     def __call__(self, document: Mapping[str, Any]) -> Path:
         """Write the document."""
         written = json.dumps(document, indent=1, allow_nan=False) + "\n"
-        self.folder.mkdir(parents=True, exist_ok=True)
         scratch = self.folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
         try:
+            self.folder.mkdir(parents=True, exist_ok=True)
             write_durably(scratch, written.encode())
             if self.path is None:
                 self.path = self._new(scratch, document)
@@ -90,8 +91,13 @@ class Saver:
                 scratch.replace(self.path)
             sync_folder(self.folder)
             return self.path
+        except OSError as error:
+            raise OSError(
+                f"cannot write results to {self.folder}: {reason(error)}; choose another place or make room"
+            ) from None
         finally:
-            scratch.unlink(missing_ok=True)
+            with suppress(OSError):
+                scratch.unlink(missing_ok=True)
 
     def _new(self, scratch: Path, document: Mapping[str, Any]) -> Path:
         device = re.sub(r"[^a-z0-9]+", "-", str(document["device"]).lower()).strip("-") or "device"

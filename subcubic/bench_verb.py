@@ -39,6 +39,7 @@ from subcubic.options import (
 from subcubic.output import note, print_json
 from subcubic.pictures import draw_results
 from subcubic.version import ROOT, commit
+from subcubic.writing import make_folder
 
 if TYPE_CHECKING:
     from evaluate.cases import Case, Settings, Shape
@@ -153,7 +154,7 @@ def bench(
         raise UsageError("--resume needs --out FOLDER with the rows measured before")
     shapes = [parse_shape(item) for item in shape or []]
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(out)
     known = Schemes(writable_catalog(catalog))
     wanted = Wanted(
         path="auto" if table else path.value,

@@ -12,6 +12,7 @@ from subcubic.errors import ExitCode, UsageError, guarded
 from subcubic.options import MOST_SIZE, Dtype, Json, at_least
 from subcubic.output import note, print_json, table
 from subcubic.version import commit
+from subcubic.writing import make_folder
 
 _MOST_CALLS = 10**9
 _HEADINGS = ("M", "N", "K", "chosen", "best", "to the best", "to the vendor's")
@@ -53,7 +54,7 @@ def dispatch_check(
         raise DeviceMissingError(f"choices are measured on a GPU, and none is usable: {reason}")
     gpu, xp = require_gpu(), array_module()
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(out)
     with TemporaryDirectory() as folder:  # of verdicts: nothing may be known of earlier trials
 
         def fresh() -> Dispatcher:

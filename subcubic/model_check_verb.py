@@ -15,6 +15,7 @@ from subcubic.errors import ExitCode, UsageError, guarded
 from subcubic.options import CatalogPath, Device, Dtype, Json, Reference, at_least, checked_levels, existing_catalog
 from subcubic.output import note, print_json, table
 from subcubic.version import commit
+from subcubic.writing import make_folder
 
 if TYPE_CHECKING:
     from evaluate.device import DeviceInfo
@@ -87,7 +88,7 @@ def model_check(
         raise UsageError(f"--weights {weights}: there is no folder {weights.parent}; make it first")
     gpu = _gpu(device, size)
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(out)
 
     from evaluate.corpus import standard_library
     from evaluate.model_arms import Case, path_of
