@@ -122,6 +122,18 @@ def test_an_interrupt_while_modules_load_is_a_sentence_and_a_document(cli, monke
     assert found.json == {"schema_version": 1, "error": "interrupted", "exit_code": 130} if as_json else not found.out
 
 
+@pytest.mark.parametrize("method", ["resolve_command", "parse_args"])
+def test_an_interrupt_while_words_are_read_is_a_sentence_and_a_document(cli, monkeypatch, method):
+    from typer.core import TyperGroup
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TyperGroup, method, interrupted)
+    found = cli("catalog", "list", "--json")
+    assert found.code == 130 and found.json["error"] == "interrupted" and found.err == "subcubic: interrupted\n"
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_one_signal_ends_a_search_that_is_compiling(cli, home, monkeypatch, number):
     def compiling(*_):
