@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
-from catalog.files import reason
+from catalog.files import reason, write_durably
 from catalog.scheme import Scheme
 
 # Blue and orange are told apart with every common kind of colour blindness, and in grey by the marks.
@@ -64,8 +65,10 @@ def plot(scheme: Scheme, path: str | Path) -> Path:
         axis.set_xticks(range(scheme.rank), [str(term + 1) for term in range(scheme.rank)], fontsize=6)
         axis.set_ylabel(name)
     axes[-1].set_xlabel("product")
+    picture = io.BytesIO()  # so that an older picture stays where the disk is full
+    figure.savefig(picture, dpi=150, format=path.suffix[1:].lower())
     try:
-        figure.savefig(path, dpi=150)
+        write_durably(path, picture.getvalue())
     except OSError as error:
         raise ValueError(f"cannot draw {path}: {reason(error)}; choose another place or make room") from None
     return path

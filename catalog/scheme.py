@@ -28,6 +28,11 @@ class Ring(StrEnum):
     Z = "Z"
     Q = "Q"
 
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        shown = repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:40]}..."
+        raise ValueError(f"{shown} is not a valid Ring; choose one of {', '.join(ring.value for ring in cls)}")
+
     @property
     def modulus(self) -> int:
         """Characteristic of the ring: 2, 3, or 0 for Z and Q."""

@@ -37,6 +37,8 @@ _COMPILERS = {
     "nvcc": ("NVCC", "install the CUDA toolkit and put its bin folder on PATH"),
 }
 _TIMEOUT = 600  # seconds
+# What nvcc says where the C++ compiler is missing that it hands the host's part to.
+_NO_HOST = "Failed to preprocess host compiler properties"
 
 
 class BuildError(RuntimeError):
@@ -55,7 +57,7 @@ class BuildError(RuntimeError):
 
 
 class MissingCompilerError(RuntimeError):
-    """A needed compiler is not installed."""
+    """A needed compiler is not installed, or one that it needs in turn."""
 
 
 class Usage(NamedTuple):
@@ -97,7 +99,7 @@ def build_cuda(text: str, arch: str = "sm_90", kind: Kind = "shared", flags: Seq
         flags: further flags of nvcc.
 
     Raises:
-        MissingCompilerError: no nvcc.
+        MissingCompilerError: no nvcc, or no C++ compiler for the host's part.
         BuildError: the text does not compile.
         ValueError: an architecture or kind that does not exist.
     """
@@ -223,6 +225,11 @@ def _build(
         written.write_text(text, encoding="utf-8")
         done = _run([*command, *flags, "-o", str(made), written.name, *link], scratch)
         report = done.stdout + done.stderr
+        if done.returncode and _NO_HOST in report:
+            raise MissingCompilerError(
+                f"{_name(command)} found no working C++ compiler for the host; install g++, for example with `apt-get "
+                "install g++`, or name one in $NVCC_CCBIN"
+            )
         if done.returncode or not made.exists():
             raise BuildError(_name(command), report)
         said.write_text(f"{digest_of(made)}\n{report}", encoding="utf-8")

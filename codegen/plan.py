@@ -15,6 +15,7 @@ from catalog.verify import require_exact
 
 # Beyond this the planes alone would outweigh any gain, and the emitted text would have megabytes.
 MAX_PRODUCTS = 4096
+MAX_LEVELS = 12  # at which even rank 2 has as many
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,8 @@ def plan(scheme: Scheme, levels: int = 1, provenance: Provenance | None = None, 
         raise ValueError(f"a scheme over {scheme.ring} gives wrong numbers on real matrices; lift it to Z first")
     if levels < 1:
         raise ValueError(f"levels must be at least 1, not {levels}")
+    if levels > MAX_LEVELS:  # said before the power, which would not end
+        raise ValueError(f"more than {MAX_LEVELS} levels need more than {MAX_PRODUCTS} products; use fewer levels")
     if scheme.rank**levels > MAX_PRODUCTS:
         raise ValueError(
             f"{levels} levels of rank {scheme.rank} need {scheme.rank**levels} products, more than {MAX_PRODUCTS}; "

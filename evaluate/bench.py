@@ -151,7 +151,7 @@ def measure(
                 document["rows"].append(row)
                 if on_row:
                     on_row(row)
-            if keep:
+            if keep and document["rows"]:
                 keep(_finished(document, before, before))
     except KeyboardInterrupt:
         document["interrupted"] = True

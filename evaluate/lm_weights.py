@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from catalog.files import TEMPORARY_PREFIX
+from catalog.files import TEMPORARY_PREFIX, reason
 from evaluate.lm import Config, Parameters, shapes
 from evaluate.lm_train import Trained
 
@@ -39,8 +40,11 @@ def save_weights(path: Path, trained: Trained, made_of: dict[str, Any]) -> None:
         with open(scratch, "xb") as file:  # by its name alone NumPy would change it
             np.savez(file, **arrays)
         os.replace(scratch, path)
+    except OSError as error:
+        raise OSError(f"cannot write weights to {path}: {reason(error)}; choose another place or make room") from None
     finally:
-        scratch.unlink(missing_ok=True)
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)
 
 
 def load_weights(path: Path, config: Config, made_of: dict[str, Any]) -> Trained:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from catalog.files import write_durably
 from evaluate.maps import error_of, supported, types_text
 from evaluate.timing import verdict
 
@@ -136,14 +138,16 @@ def save_svg(figure: Any, path: Path) -> Path:
     """Write a figure as SVG with text as text; the same figure gives the same bytes.
 
     Raises:
-        OSError: the file cannot be written.
+        OSError: the file cannot be written; what stood there before is untouched.
     """
     from matplotlib import rc_context
 
     # Every text of the file repeats the list of fonts.
+    picture = io.BytesIO()  # so that an older picture stays where the disk is full
     fonts = ["DejaVu Sans", "Arial"]
     with rc_context({"svg.hashsalt": "subcubic", "svg.fonttype": "none", "font.sans-serif": fonts}):
-        figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(picture, format="svg", metadata={"Date": None, "Creator": None})
+    write_durably(path, picture.getvalue())
     return path
 
 

@@ -7,10 +7,12 @@ import os
 import re
 import secrets
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from catalog.files import TEMPORARY_PREFIX, sync_folder, write_durably
+from catalog.files import TEMPORARY_PREFIX, reason, sync_folder, write_durably
+from evaluate.results_check import check_results
 from evaluate.timing import PAIRS, verdict
 from evaluate.variants import CHAINED_PATHS, VENDOR_PATH
 
@@ -79,9 +81,9 @@ class Saver:
     def __call__(self, document: Mapping[str, Any]) -> Path:
         """Write the document."""
         written = json.dumps(document, indent=1, allow_nan=False) + "\n"
-        self.folder.mkdir(parents=True, exist_ok=True)
         scratch = self.folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
         try:
+            self.folder.mkdir(parents=True, exist_ok=True)
             write_durably(scratch, written.encode())
             if self.path is None:
                 self.path = self._new(scratch, document)
@@ -89,8 +91,13 @@ class Saver:
                 scratch.replace(self.path)
             sync_folder(self.folder)
             return self.path
+        except OSError as error:
+            raise OSError(
+                f"cannot write results to {self.folder}: {reason(error)}; choose another place or make room"
+            ) from None
         finally:
-            scratch.unlink(missing_ok=True)
+            with suppress(OSError):
+                scratch.unlink(missing_ok=True)
 
     def _new(self, scratch: Path, document: Mapping[str, Any]) -> Path:
         device = re.sub(r"[^a-z0-9]+", "-", str(document["device"]).lower()).strip("-") or "device"
@@ -118,10 +125,10 @@ def load(folder: Path, kind: str | None = None) -> list[dict[str, Any]]:
     documents = []
     for path in sorted(folder.glob("*.json")):
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-            if not all(isinstance(row, dict) for row in document["rows"]) or "created_utc" not in document:
-                raise KeyError("rows")
-        except (ValueError, KeyError, TypeError) as error:
+            document = check_results(json.loads(path.read_text(encoding="utf-8")))
+        except RecursionError:
+            raise ValueError(f"{path} is nested too deeply for results; remove it or write it again") from None
+        except ValueError as error:
             raise ValueError(f"{path} is not a results document ({error}); remove it or write it again") from None
         if document.get("kind") == kind:
             documents.append(document)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from math import ceil
+from math import ceil, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from evaluate.timing import Verdict as Finding
 # Of the way to measure, part of every name: raised with it, so that old verdicts are not found any more.
 _VERSION = 3
 _SUFFIXES = (".py", ".cuh", ".h", ".c")
+_SEAL = "sha256"  # in a file, of its verdict
 
 
 @dataclass(frozen=True)
@@ -101,19 +102,32 @@ class Verdicts:
         """The verdict for these facts; None if there is none, or if its file is damaged."""
         name = _name(facts)
         if name not in self._known:
-            with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-                kept = json.loads((self.folder / f"{name}.json").read_text(encoding="utf-8"))["verdict"]
-                self._known[name] = _checked(Verdict(**{**kept, "shape": tuple(kept["shape"])}))
+            with suppress(OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
+                kept = json.loads((self.folder / f"{name}.json").read_text(encoding="utf-8"))
+                self._known[name] = _read(kept, facts)
         return self._known.get(name)
 
     def put(self, facts: Mapping[str, Any], found: Verdict) -> None:
         """Keep a verdict; where the folder cannot be written, in memory only."""
         name = _name(facts)
         self._known[name] = found
-        document = {"facts": facts, "verdict": asdict(found)}
+        document = {"facts": facts, "verdict": asdict(found), _SEAL: _hash(asdict(found))}
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_durably(self.folder / f"{name}.json", (json.dumps(document, indent=1) + "\n").encode())
+
+
+def _read(kept: Mapping[str, Any], facts: Mapping[str, Any]) -> Verdict:
+    """A verdict from the document of its file.
+
+    Raises:
+        ValueError: it is of other facts, was changed after it was written, or has a value that no trial gives.
+        KeyError: a key is missing.
+        TypeError: a field of another type, or of another name.
+    """
+    if _text(kept["facts"]) != _text(facts) or kept[_SEAL] != _hash(kept["verdict"]):
+        raise ValueError("not what was written for these facts")
+    return _checked(Verdict(**{**kept["verdict"], "shape": tuple(kept["verdict"]["shape"])}))
 
 
 def _checked(found: Verdict) -> Verdict:
@@ -121,11 +135,20 @@ def _checked(found: Verdict) -> Verdict:
 
     Raises:
         TypeError: a field of another type.
+        ValueError: a number that no trial gives.
     """
-    m, n, k = found.shape  # else a ValueError
-    numbers = [value for name, value in asdict(found).items() if name not in ("shape", "reason")]
-    if not all(isinstance(x, int) for x in (m, n, k)) or not all(isinstance(x, int | float | None) for x in numbers):
+    ends = [end for end in (found.ratio_low, found.ratio_high) if end is not None]
+    numbers = [found.seconds, found.baseline_seconds, found.ratio, found.setup_seconds, *ends]
+    counts = [*found.shape, found.pairs]
+    # A bool is an int for isinstance.
+    if any(type(one) is not int for one in counts) or any(type(one) not in (int, float) for one in numbers):
         raise TypeError("a field of another type")
+    if type(found.reason) is not str:
+        raise TypeError("a reason that is no text")
+    if len(found.shape) != 3 or min(found.shape) < 1 or found.pairs < 0:
+        raise ValueError("a size or a count out of range")
+    if not all(isfinite(one) and one >= 0 for one in [*numbers, *counts]):
+        raise ValueError("a time or a ratio out of range")
     return found
 
 
@@ -143,5 +166,13 @@ def generator_hash() -> str:
 
 
 def _name(facts: Mapping[str, Any]) -> str:
-    text = json.dumps({"version": _VERSION, **facts}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return _hash({"version": _VERSION, **facts})[:32]
+
+
+def _hash(document: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_text(document).encode()).hexdigest()
+
+
+def _text(document: Mapping[str, Any]) -> str:
+    """Equal for what is equal once it went through a file."""
+    return json.dumps(document, sort_keys=True)

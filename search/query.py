@@ -71,6 +71,8 @@ def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
     """
     if query.ring not in ("F2", "F3", "ZT", "Z", "Q"):
         raise ValueError(f"unknown ring {query.ring!r}; choose F2, F3, ZT, Z or Q")
+    if query.method not in ("flips", "symmetric", "mcts"):
+        raise ValueError(f"unknown method {query.method!r}; choose flips, symmetric or mcts")
     if query.keep < 1:
         raise ValueError(f"keep is {query.keep}; it must be at least 1")
     if query.walkers < 1:

@@ -1,27 +1,25 @@
 """``python -m subcubic`` and the ``subcubic`` command."""
 
-from __future__ import annotations
-
-import sys
-from collections.abc import Sequence
+import sys  # and nothing else out here, where Ctrl-C would be a traceback
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     """Run one command line and return its exit code.
 
     Args:
         argv: arguments without the program's name; those of the process when None.
     """
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
-        from subcubic.cli import app
+        from subcubic.entry import run
 
-        app(args=list(sys.argv[1:] if argv is None else argv), prog_name="subcubic")
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
+        return run(words)
     except KeyboardInterrupt:
+        # What `subcubic.errors.report` prints, whose module may not be there yet.
+        if "--json" in words:
+            print('{"schema_version": 1, "error": "interrupted", "exit_code": 130}')
         print("subcubic: interrupted", file=sys.stderr)
         return 130
-    return 0
 
 
 if __name__ == "__main__":

@@ -9,7 +9,17 @@ import typer
 from catalog.scheme import Ring
 from subcubic.bench_options import Distribution, PlaneDtype, parse_shape, values
 from subcubic.errors import ExitCode, UsageError, guarded
-from subcubic.options import CatalogPath, Dtype, Json, Reference, at_least, existing_catalog
+from subcubic.options import (
+    MOST_SEEDS,
+    MOST_SIZE,
+    CatalogPath,
+    Dtype,
+    Json,
+    Reference,
+    at_least,
+    checked_levels,
+    existing_catalog,
+)
 from subcubic.output import note, print_json, table
 from subcubic.reference import resolve
 from subcubic.version import commit
@@ -48,8 +58,10 @@ def accuracy(
     from codegen.plan import plan
     from evaluate.attribution import ARMS, ATTRIBUTED_DTYPES, attribution, attribution_head
 
-    for name, value, least in (("size", size, 1), ("levels", levels, 1), ("seed", seed, 0), ("seeds", seeds, 1)):
-        at_least(least, name, value)
+    at_least(1, "size", size, MOST_SIZE)
+    at_least(0, "seed", seed)
+    at_least(1, "seeds", seeds, MOST_SEEDS)
+    checked_levels(levels)
     dtypes = [item.value for item in dtype] if dtype else list(ATTRIBUTED_DTYPES)
     for item in dtypes:
         if item not in ATTRIBUTED_DTYPES:

@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from subcubic.errors import UsageError
+from subcubic.options import MOST_SIZE
+
+_DIGITS = 9
+_SHOWN = 60  # characters of a value that a sentence repeats
 
 
 class Regime(StrEnum):
@@ -64,15 +68,21 @@ def parse_shape(text: str) -> tuple[int, int, int]:
     """M, N, K from ``M,N,K``.
 
     Raises:
-        UsageError: it is not of that form.
+        UsageError: it is not of that form, or no memory holds such matrices.
     """
     try:
         m, n, k = (int(part) for part in text.lower().replace("x", ",").split(","))
         if min(m, n, k) < 1:
             raise ValueError
     except ValueError:
-        raise UsageError(f"shape {text!r} is not of the form M,N,K, for example 4096,4096,1024") from None
+        raise UsageError(f"shape {_short(text)} is not of the form M,N,K, for example 4096,4096,1024") from None
+    if max(m, n, k) >= 1 << 31 or max(m * k, k * n, m * n) > MOST_SIZE**2:
+        raise UsageError(f"shape {_short(text)} has a matrix of more than {MOST_SIZE}^2 elements; choose a smaller one")
     return m, n, k
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
 
 
 def emitter_option(text: str) -> tuple[str, int]:
@@ -84,4 +94,6 @@ def emitter_option(text: str) -> tuple[str, int]:
     name, _, value = text.partition("=")
     if not name.isidentifier() or not value.lstrip("-").isdigit():
         raise UsageError(f"emitter option {text!r} is not of the form NAME=NUMBER, for example overlap=1")
+    if len(value) > _DIGITS:
+        raise UsageError(f"emitter option {name}={value[:_DIGITS]}... is no number that an option has")
     return name, int(value)

@@ -22,10 +22,24 @@ from subcubic.bench_options import (
 from subcubic.bench_schemes import Schemes, measurable, planned
 from subcubic.bench_sets import set_cases, set_lines, unmeasured
 from subcubic.errors import ExitCode, UsageError, guarded
-from subcubic.options import CatalogPath, Device, Dtype, Json, Layout, ProductDtype, at_least, writable_catalog
+from subcubic.options import (
+    MOST,
+    MOST_SEEDS,
+    MOST_SIZE,
+    CatalogPath,
+    Device,
+    Dtype,
+    Json,
+    Layout,
+    ProductDtype,
+    at_least,
+    checked_levels,
+    writable_catalog,
+)
 from subcubic.output import note, print_json
 from subcubic.pictures import draw_results
 from subcubic.version import ROOT, commit
+from subcubic.writing import make_folder
 
 if TYPE_CHECKING:
     from evaluate.cases import Case, Settings, Shape
@@ -39,6 +53,7 @@ _DTYPES = {"gpu": [Dtype.FP32, Dtype.BF16], "cpu": [Dtype.FP64, Dtype.FP32, Dtyp
 # With --quick: one shape, fewer pairs, and a time limit for each row.
 # The CPU is slow and its timings scatter: a row that takes longer is measured on fewer pairs.
 _CPU_S = 20.0
+_MOST_PAIRS = 10**5
 _QUICK_SIZES, _QUICK_PAIRS, _QUICK_S = {"gpu": [4096], "cpu": [512]}, 10, 3.0
 
 
@@ -117,19 +132,21 @@ def bench(
     lines = set_lines(set_name) if set_name else []
     if (set_name or table) and device is Device.CPU:
         raise UsageError(f"{'a set' if set_name else '--path table'} is measured on a GPU; leave --device cpu out")
+    if (counters or nvbench) and device is Device.CPU:
+        raise UsageError(f"--{'counters' if counters else 'nvbench'} measures on a GPU; leave it or --device cpu out")
     # Every path has its device, unless the CPU is asked for by name.
-    on_gpu = set_name or table or (path is not KernelPath.AUTO and device is not Device.CPU)
+    on_gpu = set_name or table or counters or nvbench or (path is not KernelPath.AUTO and device is not Device.CPU)
     gpu = require_gpu() if on_gpu else device_of(device.value)
     kind = "gpu" if gpu else "cpu"
-    for name, numbers, least in (
-        ("size", size, 1),
-        ("levels", levels, 1),
-        ("pairs", [pairs], 1),
-        ("seed", [seed], 0),
-        ("seeds", [seeds], 1),
+    for name, number, least, most in (
+        *(("size", one, 1, MOST_SIZE) for one in size or []),
+        ("pairs", pairs, 1, _MOST_PAIRS),
+        ("seed", seed, 0, MOST),
+        ("seeds", seeds, 1, MOST_SEEDS),
     ):
-        for value in numbers or []:
-            at_least(least, name, value)
+        at_least(least, name, number, most)
+    for value in levels or []:
+        checked_levels(value)
     for name, seconds in (("limit", limit), ("total", total)):
         if seconds is not None and not 0 < seconds < float("inf"):
             raise UsageError(f"--{name} {seconds} must be a positive number of seconds")
@@ -137,7 +154,7 @@ def bench(
         raise UsageError("--resume needs --out FOLDER with the rows measured before")
     shapes = [parse_shape(item) for item in shape or []]
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(out)
     known = Schemes(writable_catalog(catalog))
     wanted = Wanted(
         path="auto" if table else path.value,
@@ -186,22 +203,27 @@ def bench(
         keep=saver,
         until=total,
     )
-    if saver is not None:
+    if saver is not None and document["rows"]:
         place = saver(document)
         note(f"saved to {place}")
         draw_results(document, place)
     if json_output:
         print_json(document)
     else:
-        print(text(document["rows"]))
+        if document["rows"]:
+            print(text(document["rows"]))
         for row in document["skipped"]:
             note(f"skipped {row['format']}:{row['rank']} at {row['M']},{row['N']},{row['K']}: {row['reason']}")
-    known.record(document)
+    if document["rows"]:
+        known.record(document)
     wrong = [row for row in document["rows"] if row["correct"] is False]
     if wrong:
         note(f"subcubic: {len(wrong)} rows are wrong: their error is beyond rounding, or changes from launch to launch")
     if document["interrupted"]:
         return ExitCode.INTERRUPTED
+    if not document["rows"]:
+        why = document["skipped"][0]["reason"] if document["skipped"] else "no path fits"
+        note(f"subcubic: nothing was measured ({why}), so nothing is stored; choose other sizes, types or paths")
     return ExitCode.ERROR if wrong or not document["rows"] else ExitCode.DONE
 
 

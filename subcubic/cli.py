@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from subcubic import catalog_verbs, search_verb
 from subcubic.accuracy_verb import accuracy
@@ -23,7 +26,30 @@ from subcubic.search_verb import search
 from subcubic.site_verb import site
 from subcubic.version import named_version
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+class _Group(TyperGroup):
+    """Lets Ctrl-C outside of a verb end as an abort, where Typer gives back a bare exit code without a word."""
+
+    def make_context(self, *words: Any, **options: Any) -> Any:
+        """As of the base class."""
+        with _aborting():
+            return super().make_context(*words, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """As of the base class."""
+        with _aborting():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _aborting() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise typer.Abort from None
+
+
+app = typer.Typer(cls=_Group, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
 def _version(wanted: bool) -> None:

@@ -17,6 +17,8 @@ from subcubic.runs import Run
 _WIDTH, _GAINS = 60, 6
 _BARS, _PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.-:=+*#"
 _REFRESH_S = 1.0
+_DRAWN = ("rank", "walk_rank", "per_second", "since_improvement_s")
+_MOST = 1e30
 Sample = dict[str, Any]
 
 
@@ -39,7 +41,13 @@ def show(
 def samples(run: Run) -> list[Sample]:
     """The progress lines that say how a search stood at a time."""
     lines = [json.loads(line) for line in run.progress()]
-    return [line for line in lines if isinstance(line.get("per_second"), int | float)]
+    return [line for line in lines if line.get("per_second") is not None and _is_sample(line)]
+
+
+def _is_sample(line: Sample) -> bool:
+    """Whether what is drawn of a line are finite numbers; the file may be damaged."""
+    drawn = [line.get("seconds"), *(line[key] for key in _DRAWN if line.get(key) is not None)]
+    return all(type(value) in (int, float) and abs(value) < _MOST for value in drawn)
 
 
 def picture(name: str, facts: Sample, points: Sequence[Sample], bars: str | None = None) -> str:

@@ -9,10 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from subcubic.errors import ExitCode, UsageError, guarded
-from subcubic.options import Dtype, Json, at_least
+from subcubic.options import MOST_SIZE, Dtype, Json, at_least
 from subcubic.output import note, print_json, table
 from subcubic.version import commit
+from subcubic.writing import make_folder
 
+_MOST_CALLS = 10**9
 _HEADINGS = ("M", "N", "K", "chosen", "best", "to the best", "to the vendor's")
 
 
@@ -28,7 +30,7 @@ def dispatch_check(
 ) -> ExitCode:
     """Judge what matmul chooses: at shapes of language models against the best choice, and its calls on the host."""
     at_least(0, "shapes", shapes)
-    at_least(0, "calls", calls)
+    at_least(0, "calls", calls, _MOST_CALLS)
     if dtype not in (Dtype.FP16, Dtype.BF16):
         raise UsageError(f"--dtype {dtype.value} has no fused kernels; choose fp16 or bf16")
     if seconds is not None and not 0 < seconds < float("inf"):
@@ -38,6 +40,7 @@ def dispatch_check(
     except ValueError:
         raise UsageError(f"--layer {layer} must be N,K, for example 7168,18432") from None
     at_least(1, "layer", min(n, k))
+    at_least(1, "layer", max(n, k), MOST_SIZE)
 
     from evaluate.device import DeviceMissingError, array_module, require_gpu, why_no_gpu
     from evaluate.dispatch import Dispatcher
@@ -51,7 +54,7 @@ def dispatch_check(
         raise DeviceMissingError(f"choices are measured on a GPU, and none is usable: {reason}")
     gpu, xp = require_gpu(), array_module()
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(out)
     with TemporaryDirectory() as folder:  # of verdicts: nothing may be known of earlier trials
 
         def fresh() -> Dispatcher:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from catalog.canonical import digest
-from catalog.files import write_durably
 from subcubic.errors import UsageError
 from subcubic.output import note, print_json
 from subcubic.reference import Resolved
 from subcubic.version import named_version
+from subcubic.writing import write_files
 
 
 def export_fused(
@@ -76,9 +76,7 @@ def export_fused(
     place = Path(source).with_suffix("") if output is None else output
     if strangers := _strangers(place, files):
         raise UsageError(f"{place} has a {strangers[0]} that no export wrote; choose another --output")
-    place.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        write_durably(place / name, text.encode())
+    write_files(place, {name: text.encode() for name, text in files.items()})
     sha256 = hashlib.sha256(files[source].encode()).hexdigest()
     if json_output:
         paths = {"path": str(place / source), "header": str(place / header), "folder": str(place)}

@@ -15,10 +15,11 @@ from catalog.files import write_durably
 from catalog.scheme import Ring
 from subcubic.errors import UsageError, guarded
 from subcubic.export_folder import export_fused
-from subcubic.options import CatalogPath, Dtype, Json, Layout, ProductDtype, Reference, at_least, existing_catalog
+from subcubic.options import CatalogPath, Dtype, Json, Layout, ProductDtype, Reference, checked_levels, existing_catalog
 from subcubic.output import note, print_json
 from subcubic.reference import resolve
 from subcubic.version import named_version
+from subcubic.writing import write_files, writing
 
 OVERLAP = 2  # products that come first at least: with one less the planes are not made in time at some sizes
 
@@ -117,7 +118,7 @@ def export(
         raise UsageError(f"the Triton target has no {dtype}; choose --dtype fp16 or bf16")
     if build is not None and to is not Target.CUDA:
         raise UsageError("--build needs --to cuda")
-    at_least(1, "levels", levels)
+    checked_levels(levels)
     if found.scheme.ring.modulus and not text_only:
         raise UsageError(
             f"{scheme} holds over {found.scheme.ring} only; lift it: "
@@ -159,10 +160,11 @@ def export(
     path = _destination(output, name + SUFFIX[to])
     if path.suffix == ".h" and to in (Target.CUDA, Target.C):
         raise UsageError(f"{path} is the name of the header that comes beside it; end it in {SUFFIX[to]}")
-    write_durably(path, text.encode())
-    header = path.with_suffix(".h") if to in (Target.CUDA, Target.C) else None
-    if header is not None:
-        write_durably(header, emit_header(the_plan, to.value, version=named_version(), **options).encode())
+    files, header = {path.name: text.encode()}, None
+    if to in (Target.CUDA, Target.C):
+        header = path.with_suffix(".h")
+        files[header.name] = emit_header(the_plan, to.value, version=named_version(), **options).encode()
+    write_files(path.parent, files)
     if to is Target.CUDA and the_plan.rank > _SLOW_PRODUCTS:
         note(f"{the_plan.rank} products: nvcc will need a minute or more for this file")
     if build is not None:
@@ -187,16 +189,15 @@ def _destination(output: Path | None, name: str) -> Path:
     if output is None:
         return Path(name)
     if output.suffix and not output.is_dir():
-        output.parent.mkdir(parents=True, exist_ok=True)
         return output
-    output.mkdir(parents=True, exist_ok=True)
     return output / name
 
 
 def _build(text: str, arch: str, program: Path) -> None:
-    import shutil
-
     from codegen.build import build_cuda
 
-    shutil.copy2(build_cuda(text, arch, kind="program"), program)
+    built = build_cuda(text, arch, kind="program")
+    with writing(program):
+        write_durably(program, built.read_bytes())
+        program.chmod(0o755)
     note(f"self-testing program built for {arch}: {program}")

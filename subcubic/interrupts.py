@@ -6,21 +6,40 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 
+@dataclass
+class Interrupts:
+    """Signals as they came; true once there was one.
+
+    Attributes:
+        at_work: whether there is something to finish first. Before, one signal is enough: compiling takes a minute on a
+            slow machine and leaves nothing to save.
+        signals: their numbers.
+    """
+
+    at_work: bool
+    signals: list[int] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.signals)
+
+
 @contextmanager
-def interruptible(unit: str) -> Iterator[list[int]]:
-    """A list that is empty until the first SIGINT or SIGTERM; the second one raises KeyboardInterrupt.
+def interruptible(unit: str, at_work: bool = True) -> Iterator[Interrupts]:
+    """What SIGINT and SIGTERM have asked for; the second one raises KeyboardInterrupt.
 
     Args:
         unit: what is finished first, for the message.
+        at_work: whether something is at hand from the start; else the caller says so later.
     """
-    received: list[int] = []
+    received = Interrupts(at_work)
 
     def handler(number: int, _frame: Any) -> None:
-        received.append(number)
-        if len(received) > 1:
+        received.signals.append(number)
+        if len(received.signals) > 1 or not received.at_work:
             raise KeyboardInterrupt
         print(f"\nstopping after this {unit}; once more stops at once", file=sys.stderr)
 

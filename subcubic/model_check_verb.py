@@ -12,13 +12,15 @@ import typer
 from subcubic.bench_options import PlaneDtype, values
 from subcubic.bench_schemes import Schemes, planned
 from subcubic.errors import ExitCode, UsageError, guarded
-from subcubic.options import CatalogPath, Device, Dtype, Json, Reference, at_least, existing_catalog
+from subcubic.options import CatalogPath, Device, Dtype, Json, Reference, at_least, checked_levels, existing_catalog
 from subcubic.output import note, print_json, table
 from subcubic.version import commit
+from subcubic.writing import make_folder
 
 if TYPE_CHECKING:
     from evaluate.device import DeviceInfo
 
+_MOST_STEPS = 10**9
 _HEADINGS = (
     "dtype",
     "planes",
@@ -72,8 +74,10 @@ def model_check(
 
     It reads the sources of Python's standard library byte by byte. On a CPU kernels are emulated.
     """
-    for name, value, least in (("steps", steps, 1), ("seed", seed, 0), *(("levels", one, 1) for one in levels or [])):
-        at_least(least, name, value)
+    at_least(1, "steps", steps, _MOST_STEPS)
+    at_least(0, "seed", seed)
+    for one in levels or []:
+        checked_levels(one)
     if seconds is not None and not 0 < seconds < float("inf"):
         raise UsageError(f"--seconds {seconds} must be a positive number of seconds")
     dtypes = [item.value for item in dtype or (Dtype.FP16, Dtype.BF16)]
@@ -84,7 +88,7 @@ def model_check(
         raise UsageError(f"--weights {weights}: there is no folder {weights.parent}; make it first")
     gpu = _gpu(device, size)
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(out)
 
     from evaluate.corpus import standard_library
     from evaluate.model_arms import Case, path_of

@@ -28,6 +28,10 @@ ExecutorOption = Annotated[
     str, typer.Option(help="Where walks run: local, dask for processes here, or dask=tcp://HOST:PORT for a scheduler.")
 ]
 RINGS = ("F2", "F3", "ZT", "Z", "Q")
+MOST = (1 << 63) - 1  # of any count; kernels and files hold 64 bits
+MOST_SIZE = 1 << 20  # of M = N = K: such matrices of 16 bits have 2 TiB
+MOST_SEEDS = 10**6
+_LONGEST = 24  # digits that a sentence shows
 
 
 def ring_named(text: str) -> str:
@@ -46,15 +50,35 @@ def scheme_ring(name: str) -> Ring:
     return Ring.Z if name == "ZT" else Ring(name)
 
 
-def at_least(least: int, name: str, value: int | None) -> int | None:
+def at_least(least: int, name: str, value: int | None, most: int = MOST) -> int | None:
     """The value of option ``--name``.
 
     Raises:
-        UsageError: it is below ``least``.
+        UsageError: it is below ``least`` or above ``most``.
     """
     if value is not None and value < least:
-        raise UsageError(f"--{name} {value} must be at least {least}")
+        raise UsageError(f"--{name} {shown(value)} must be at least {least}")
+    if value is not None and value > most:
+        raise UsageError(f"--{name} {shown(value)} must be at most {most}")
     return value
+
+
+def checked_levels(levels: int) -> int:
+    """Levels of recursion.
+
+    Raises:
+        UsageError: below 1, or more than any scheme can be planned for.
+    """
+    from codegen.plan import MAX_LEVELS
+
+    at_least(1, "levels", levels, MAX_LEVELS)
+    return levels
+
+
+def shown(value: int) -> str:
+    """A number for a sentence: of a long one how it begins."""
+    text = str(value)
+    return text if len(text) <= _LONGEST else f"{text[:8]}... ({len(text)} digits)"
 
 
 def writable_catalog(path: Path | None) -> Catalog:

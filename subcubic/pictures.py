@@ -7,7 +7,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from catalog.files import reason
 from subcubic.output import note
+from subcubic.writing import writing
 
 if TYPE_CHECKING:
     from codegen.plan import Plan
@@ -40,8 +42,10 @@ def draw_results(document: Mapping[str, Any], path: Path) -> list[Path]:
         try:
             written.append(save_svg(draw(document["rows"]), target))
             note(f"picture written to {target}")
-        except (ValueError, OSError) as error:
+        except ValueError as error:
             note(f"no {target.name}: {error}")
+        except OSError as error:
+            note(f"no {target.name}: {reason(error)}; make room or choose another --out")
     return written
 
 
@@ -70,4 +74,6 @@ def draw_prediction(
     from subcubic.crossover import measured_rows
 
     figure = predicted_map(plans, device, depths, measured_rows(results, device), **options)
-    note(f"map written to {save_svg(figure, target)}")
+    with writing(target):
+        save_svg(figure, target)
+    note(f"map written to {target}")

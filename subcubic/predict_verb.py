@@ -11,7 +11,7 @@ from subcubic.bench_options import Operands, Regime, parse_shape, values
 from subcubic.bench_schemes import Schemes
 from subcubic.crossover import scheme_text, show_crossovers
 from subcubic.errors import UsageError, guarded
-from subcubic.options import CatalogPath, Json, at_least, existing_catalog
+from subcubic.options import MOST_SIZE, CatalogPath, Json, at_least, checked_levels, existing_catalog
 from subcubic.output import note, print_json, table
 from subcubic.pictures import draw_prediction
 from subcubic.version import ROOT
@@ -74,9 +74,9 @@ def predict(
     from evaluate.operands import DTYPES
     from evaluate.shapes import shapes_of
 
-    at_least(1, "levels", levels)
+    checked_levels(levels)
     for value in size or []:
-        at_least(1, "size", value)
+        at_least(1, "size", value, MOST_SIZE)
     shapes = [(n, n, n) for n in size or []] + [parse_shape(text) for text in shape or []]
     if crossover and (shapes or set_name or plot):
         raise UsageError("--crossover asks for all squares; leave --size, --shape, --set and --plot out")

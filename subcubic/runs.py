@@ -25,11 +25,18 @@ from typing import Any
 import numpy as np
 
 from catalog.files import reason, write_durably
+from subcubic.errors import UsageError
+from subcubic.run_status import read_status, started
 
 PROGRESS_BYTES = 4 << 20
 # Name under which a checkpoint holds the hash of the rest.
 _SEAL = "sha256"
 _NEEDED = ("format", "ring", "method", "target", "keep", "seed", "catalog")
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("format", "ring", "method", "executor", "walk", "diagonal", "symmetry", "catalog"), str),
+    **dict.fromkeys(("target", "keep", "seed", "steps", "workers", "walkers"), int),
+    **{"budget_s": (int, float), "start": list},
+}
 
 
 def _sealed(state: Mapping[str, np.ndarray]) -> str:
@@ -60,7 +67,13 @@ class Run:
 
     @classmethod
     def create(cls, config: Mapping[str, Any]) -> Run:
-        """Make a new run folder with its resolved configuration."""
+        """Make a new run folder with its resolved configuration.
+
+        Raises:
+            UsageError: an option cannot be written as text; nothing is made.
+            OSError: the folder cannot be written.
+        """
+        _toml(config)
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
         run = cls(runs_folder() / f"{stamp}-{uuid.uuid4().hex[:6]}")
         with run._writing():
@@ -83,7 +96,7 @@ class Run:
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Keep the resolved options, with which the run can go on."""
-        self._replace("config.toml", _toml(config).encode())
+        self._replace("config.toml", _toml(config))
 
     def config(self) -> dict[str, Any]:
         """The options that the run was started with.
@@ -93,54 +106,50 @@ class Run:
         """
         path = self.path / "config.toml"
         try:
-            config = tomllib.loads(path.read_text())
+            config = tomllib.loads(path.read_text(encoding="utf-8"))
             missing = [key for key in _NEEDED if key not in config]
             if missing:
                 raise ValueError(f"it lacks {', '.join(missing)}")
+            for key, value in config.items():
+                if key in _TYPES and (isinstance(value, bool) or not isinstance(value, _TYPES[key])):
+                    raise ValueError(f"its {key} {str(value)[:40]} is of another type")
+            if not all(isinstance(one, str) for one in config.get("start", [])):
+                raise ValueError("its start is of another type")
             return config
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path} is damaged ({error}); start the search anew") from None
 
     def summary(self) -> dict[str, Any]:
-        """Options and status for a listing; a run whose options are damaged is shown as such."""
+        """Options and status for a listing; what cannot be read is shown as damaged, with a sentence in ``damage``."""
         try:
             return {**self.config(), **self.status()}
-        except ValueError:
-            return {"status": "damaged"}
+        except (ValueError, OSError) as error:
+            return {"status": "damaged", "damage": str(error)}
 
     def status(self) -> dict[str, Any]:
-        """The last status written; a run whose process is gone while ``running`` is reported as ``killed``."""
-        try:
-            status = json.loads((self.path / "status.json").read_text())
-            if not isinstance(status["pid"], int) or not isinstance(status["status"], str):
-                raise ValueError
-        except FileNotFoundError:
-            status = {"status": "running", "pid": None}
-        except (OSError, ValueError, TypeError, KeyError):
-            status = {"status": "damaged", "pid": None}
-        if status["status"] == "running" and not _alive(status.get("pid"), status.get("started")):
-            status["status"] = "killed"
-        return status
+        """The last status written, see ``subcubic.run_status.read_status``."""
+        return read_status(self.path / "status.json")
 
     def write_status(self, **facts: Any) -> None:
         """Replace the status atomically."""
-        mine = {"pid": os.getpid(), "started": _started(os.getpid()), "updated": time.time()}
+        mine = {"pid": os.getpid(), "started": started(os.getpid()), "updated": time.time()}
         self._replace("status.json", json.dumps({**mine, **facts}).encode())
 
     def log(self, **facts: Any) -> None:
         """Append one JSON line to the progress file; every other one after the first goes when it grows too long."""
         path = self.path / "progress.jsonl"
         with self._writing():
-            with path.open("a") as file:
+            with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(facts) + "\n")
             if path.stat().st_size > PROGRESS_BYTES:
-                lines = path.read_text().splitlines(keepends=True)
-                self._replace(path.name, "".join(lines[:1] + lines[:0:-2][::-1]).encode())
+                lines = path.read_bytes().splitlines(keepends=True)
+                self._replace(path.name, b"".join(lines[:1] + lines[:0:-2][::-1]))
 
     def progress(self) -> list[str]:
         """The lines of the progress file, oldest first; one that a kill cut off is left out."""
         path = self.path / "progress.jsonl"
-        return [line for line in path.read_text().splitlines() if _is_object(line)] if path.exists() else []
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        return [line for line in text.splitlines() if _is_object(line)]
 
     def write_checkpoint(self, state: Mapping[str, Any]) -> None:
         """Replace the checkpoint atomically: a kill leaves the old one or the new one."""
@@ -225,36 +234,25 @@ def all_runs() -> list[Run]:
 def _is_object(line: str) -> bool:
     try:
         return isinstance(json.loads(line), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
-def _alive(pid: int | None, started: str | None) -> bool:
-    """Whether the process that wrote a status still runs; its start tells it from a later one with the same number."""
-    if not pid:
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return started is None or started == _started(pid)
+def _toml(config: Mapping[str, Any]) -> bytes:
+    """Flat TOML of strings, numbers, booleans and lists of strings; None is left out.
 
-
-def _started(pid: int) -> str | None:
-    """When a process began, in ticks since this boot of the machine, or None where /proc does not tell."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return None
-    return f"{boot}/{ticks}"
-
-
-def _toml(config: Mapping[str, Any]) -> str:
-    """Flat TOML of strings, numbers, booleans and lists of strings; None is left out."""
-    # JSON's spelling of these types is also TOML's.
-    return "".join(
-        f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in config.items() if value is not None
-    )
+    Raises:
+        UsageError: a string has no UTF-8, such as a path of other bytes.
+    """
+    lines = []
+    for key, value in config.items():
+        if value is not None:
+            # JSON's spelling of these types is also TOML's, but for the delete character.
+            text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+            try:
+                lines.append(f"{key} = {text}\n".encode())
+            except UnicodeEncodeError:
+                raise UsageError(
+                    f"{key} {json.dumps(value)} is not UTF-8, so that no run could keep it; choose another"
+                ) from None
+    return b"".join(lines)

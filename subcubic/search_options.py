@@ -7,7 +7,7 @@ from enum import StrEnum
 from catalog.scheme import Format
 from catalog.store import Catalog
 from subcubic.errors import UsageError
-from subcubic.options import scheme_ring
+from subcubic.options import scheme_ring, shown
 
 _SYMMETRIC_VOLUME = 125
 
@@ -64,7 +64,7 @@ def target_for(format: Format, ring: str, target: int | None) -> int:
     from subcubic.search_run import target_of
 
     if target is not None and target > format.volume:
-        raise UsageError(f"--target {target} is above {format.volume}, the rank of the standard algorithm")
+        raise UsageError(f"--target {shown(target)} is above {format.volume}, the rank of the standard algorithm")
     try:
         return check_target(format, scheme_ring(ring), target_of(format, ring, target))
     except ValueError as error:
@@ -74,7 +74,7 @@ def target_for(format: Format, ring: str, target: int | None) -> int:
 def seed_of(seed: int) -> int:
     """A seed in range."""
     if not 0 <= seed < 1 << 63:
-        raise UsageError(f"--seed {seed} must lie in 0..2^63-1")
+        raise UsageError(f"--seed {shown(seed)} must lie in 0..2^63-1")
     return seed
 
 

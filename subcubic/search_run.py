@@ -62,7 +62,8 @@ def carry_out(
     """Search, from the run's checkpoint when it has one, until the query is met, its limit or an interrupt.
 
     Every scheme is checked exactly by the catalog before it is stored. The first Ctrl-C (or SIGTERM, or
-    ``runs stop``) ends the search at its next block and saves its state, the second one at once.
+    ``runs stop``) ends the search at its next block and saves its state, the second one at once; while the walks are
+    being compiled the first one ends it at once.
 
     Raises:
         ValueError: the query makes no sense or the checkpoint is of another search.
@@ -82,7 +83,10 @@ def _carry_out(
     run.clear_stop()
     run.write_status(status="running", rank=shelf.best, id=earlier.get("id"))
     logged = 0.0
-    with interruptible("block") as interrupted, Display(str(query.format), query.target, quiet) as display:
+    with (
+        interruptible("block", at_work=False) as interrupted,
+        Display(str(query.format), query.target, quiet) as display,
+    ):
         try:
             for event in find(query, starts, run.checkpoint(), lambda: bool(interrupted) or run.asked_to_stop()):
                 if isinstance(event, Found):
@@ -117,6 +121,7 @@ def _carry_out(
                     display.say(event.text)
                     run.log(notice=event.text)
                 elif isinstance(event, Started):
+                    interrupted.at_work = True
                     outcome.compile_seconds = event.compile_seconds
             shelf.flush(everything=True)
         except BaseException as error:

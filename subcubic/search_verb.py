@@ -24,7 +24,7 @@ from subcubic.options import (
     scheme_ring,
     writable_catalog,
 )
-from subcubic.output import print_json, table
+from subcubic.output import note, print_json, table
 from subcubic.reference import format_of
 from subcubic.runs import Run, all_runs
 from subcubic.search_options import (
@@ -40,6 +40,7 @@ from subcubic.search_options import (
 
 _DEFAULT_BUDGET, _BENCHMARK_BUDGET = "60s", "10m"
 _SHOWN_IDS = 4
+_MOST_WORKERS, _MOST_WALKERS = 1 << 12, 1 << 16  # a walk has memory of its own
 
 if TYPE_CHECKING:
     from search.query import Query
@@ -92,7 +93,7 @@ def search(
     if benchmark:
         from subcubic.search_benchmark import run_benchmark, run_executor_benchmark
 
-        workers, seed = at_least(1, "workers", workers), seed_of(seed)
+        workers, seed = at_least(1, "workers", workers, _MOST_WORKERS), seed_of(seed)
         some = format is not None or (m, n, k) != (None, None, None)
         only = format_of(format, m, n, k) if some else None
         if executor != "local":
@@ -112,8 +113,8 @@ def search(
         "seed": seed_of(seed),
         "steps": at_least(1, "steps", steps),
         "budget_s": seconds_of(budget or _DEFAULT_BUDGET) if budget or steps is None else None,
-        "workers": at_least(1, "workers", workers),
-        "walkers": at_least(1, "walkers", walkers),
+        "workers": at_least(1, "workers", workers, _MOST_WORKERS),
+        "walkers": at_least(1, "walkers", walkers, _MOST_WALKERS),
         "executor": executor_named(executor),
         "start": starts_of(start or [], opened, base_case, over),
         "walk": walk.value if walk else None,
@@ -138,6 +139,9 @@ def list_runs(json_output: Json = False) -> None:
     else:
         keys = ("run", "format", "ring", "method", "target", "status", "rank", "seconds")
         print(table(keys, [[row.get(key) for key in keys] for row in rows]))
+    for row in rows:
+        if "damage" in row:
+            note(f"subcubic: {row['damage']}")
 
 
 @runs.command()
@@ -182,7 +186,7 @@ def resume(
     if steps is not None:
         config["steps"] = at_least(1, "steps", steps)
     if workers is not None:
-        config["workers"] = at_least(1, "workers", workers)
+        config["workers"] = at_least(1, "workers", workers, _MOST_WORKERS)
     if executor is not None:
         config["executor"] = executor_named(executor)
     if catalog is not None:

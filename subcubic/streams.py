@@ -18,6 +18,9 @@ class _Patient:
     def write(self, text: str) -> int:
         try:
             return int(self.stream.write(text) or 0)
+        except UnicodeEncodeError:  # a path of bytes that are no text, or a terminal of few characters
+            encoding = self.stream.encoding or "ascii"
+            self.stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         except BrokenPipeError:
             self._forget()
         return len(text)

@@ -57,6 +57,8 @@ def loads(data: bytes) -> Scheme:
         document = json.loads(data)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    except ValueError as error:  # of JSON, or of UTF-8
+        raise ValueError(f"it is cut off or no JSON ({error}); copy or export it again") from None
     if not isinstance(document, dict):
         raise ValueError("it is no JSON object")
     missing = [key for key in ("schema_version", "format", "ring", "rank", "U", "V", "W") if key not in document]

@@ -52,7 +52,9 @@ def loads(data: bytes) -> Scheme:
         with np.load(io.BytesIO(data), allow_pickle=False) as loaded:
             arrays = {name: loaded[name] for name in _NAMES if name in loaded}
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, MemoryError, SyntaxError) as error:
-        raise ValueError(f"it is damaged ({error or type(error).__name__})") from None
+        raise ValueError(
+            f"it is cut off or damaged ({error or type(error).__name__}); copy or export it again"
+        ) from None
     missing = [name for name in _NAMES if name not in arrays]
     if missing:
         raise ValueError(f"it lacks {', '.join(missing)}")

@@ -128,6 +128,19 @@ def test_a_missing_compiler_is_one_sentence(name, monkeypatch):
         build_c(TEXT) if name == "gcc" else build_cuda(TEXT)
 
 
+def test_a_missing_host_compiler_of_nvcc_is_one_sentence(tmp_path, monkeypatch):
+    said = "gcc: No such file or directory\nnvcc fatal   : Failed to preprocess host compiler properties."
+    alone = tmp_path / "nvcc"
+    alone.write_text(f'#!/bin/sh\ncase $1 in --*) exit 0;; esac\necho "{said}" >&2\nexit 1\n')
+    alone.chmod(0o755)
+    monkeypatch.setenv("NVCC", str(alone))
+    with pytest.raises(
+        MissingCompilerError, match=r"^nvcc found no working C\+\+ compiler .*install g\+\+.*NVCC_CCBIN$"
+    ):
+        build_cuda("int answer;")
+    assert list(cache_folder().iterdir()) == []
+
+
 def test_wrong_arguments_are_refused():
     with pytest.raises(ValueError, match="'hopper' is not of the form sm_90"):
         build_cuda(TEXT, arch="hopper")

@@ -13,6 +13,7 @@ def row(size, ratio, *, margin=0.01, **changes):
     facts = {"reference": "winograd", "levels": 1, "path": "fused", "dtype": "bf16", "plane_dtype": "bf16"}
     timing = {"ratio": ratio, "ratio_low": ratio - margin, "ratio_high": ratio + margin, "pairs": 15}
     rest = {"layout": "nn", "operands": "variable", "regime": "burst", "correct": True}
+    rest |= {"format": "2x2x2", "rank": 7, "product_dtype": "fp32"}
     return {**facts, **shape, **timing, **rest, **changes}
 
 

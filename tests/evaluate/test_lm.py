@@ -127,3 +127,16 @@ def test_sizes_that_cannot_be_meant_are_refused(make):
 def test_a_loss_that_is_no_number_ends_the_training(text):
     with pytest.raises(RuntimeError, match="smaller learning rate"):
         train(text.trained, SMALL.config, replace(SMALL.training, steps=20, rate=1e30))
+
+
+def test_weights_that_cannot_be_kept_name_the_file_and_leave_the_old_ones(text, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "w"
+    path.write_text("old")
+    trained = train(text.trained, SMALL.config, SMALL.training)
+    monkeypatch.setattr("evaluate.lm_weights.np.savez", full)
+    with pytest.raises(OSError, match=r"^cannot write weights to .*w: no space left on device; choose another place"):
+        save_weights(path, trained, {"model": 1})
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]

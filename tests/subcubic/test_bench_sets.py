@@ -141,6 +141,7 @@ def test_the_table_chooses_what_measured_fastest(cli, home, on_h200):
     facts = {"reference": "winograd", "levels": 1, "path": "fused", "dtype": "bf16", "plane_dtype": "bf16"}
     timing = {"ratio": 1.08, "ratio_low": 1.07, "ratio_high": 1.09, "pairs": 15, "regime": "burst"}
     rest = {"M": 8192, "N": 8192, "K": 8192, "layout": "nn", "operands": "planes_given", "correct": True}
+    rest |= {"format": "2x2x2", "rank": 7, "product_dtype": "fp32"}
     head = {"device": H200.name, "created_utc": "2026-11-29T20:00:00+00:00"}
     save({**head, "rows": [{**facts, **timing, **rest}]}, home / "measured")
     options = ("--path", "table", "--results", home / "measured", "--dtype", "bf16", "--size", 6144, "--json")

@@ -1,5 +1,7 @@
 """``predict --crossover`` and ``--plot``, and the pictures beside a document of ``bench``."""
 
+import json
+
 import pytest
 
 from evaluate.report import save
@@ -108,3 +110,11 @@ def test_bench_without_matplotlib_keeps_its_document_and_says_so(cli, home, monk
     done = cli(*BENCH, "--pairs", 7, "--out", home / "results")
     assert done.code == 0 and len(list((home / "results").iterdir())) == 1
     assert "no pictures: Matplotlib is not installed" in done.err.replace("\n", " ")
+
+
+@pytest.mark.parametrize("asked", [["--crossover"], ["--plot", "map.svg"]])
+@pytest.mark.parametrize("content", ["[" * 100_000, json.dumps({"created_utc": "", "device": "h200", "rows": [{}]})])
+def test_damaged_results_are_one_sentence(cli, home, asked, content):
+    (home / "x.json").write_text(content)
+    found = cli("predict", "winograd", "--results", home, *asked, "--json")
+    assert found.code == 2 and str(home / "x.json") in found.json["error"] and "write it again" in found.json["error"]

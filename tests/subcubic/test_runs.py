@@ -100,3 +100,61 @@ def test_a_checkpoint_that_was_changed_is_refused(cli, home, name):
     np.savez(path, **state)
     refused = cli("runs", "resume", run, "--steps", 90_000)
     assert refused.code == 1 and "is damaged (its SHA-256 differs" in refused.err and "delete it" in refused.err
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(f'{{"status": "running", "pid": {pid}}}' for pid in (10**30, -1, 0, "true", 1 << 31, "1.5")),
+        *("[" * 100_000, "[]", "\x00", '{"status": "found", "pid": 1, "rank": [7]}'),
+        '{"status": "found", "pid": 1, "seconds": {}}',
+    ],
+)
+def test_a_damaged_status_is_named_and_hides_no_other_run(cli, home, content):
+    config = {"format": "2x2x2", "ring": "F2", "method": "flips", "target": 7, "keep": 1, "seed": 0}
+    config |= {"catalog": str(home / "catalog"), "steps": 1000}
+    bad, good = Run.create(config), Run.create({**config, "format": "2x2x3"})
+    good.write_status(status="budget")
+    (bad.path / "status.json").write_text(content)
+    listed = cli("runs", "list", "--json")
+    assert listed.code == 0
+    assert {row["run"]: row["status"] for row in listed.json["runs"]} == {bad.name: "damaged", good.name: "budget"}
+    assert f"{bad.path / 'status.json'} is damaged" in listed.err and "`runs resume` writes it anew" in listed.err
+    assert "damaged" in cli("runs", "show", bad.name).out
+    stopped = cli("runs", "stop", bad.name)
+    assert stopped.code == 1 and "its status is damaged" in stopped.err
+    assert cli("runs", "stop", good.name).code == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("format", "5"), ("target", '"x"'), ("keep", "[1]"), ("seed", "nan"), ("start", "[5]"), ("x", "[")],
+)
+def test_a_damaged_configuration_is_named(cli, home, key, value):
+    run = Run.create(
+        {"format": "2x2x2", "ring": "F2", "method": "flips", "target": 7, "keep": 1, "seed": 0, "catalog": "c"}
+    )
+    path = run.path / "config.toml"
+    lines = [line for line in path.read_text().splitlines() if not line.startswith(f"{key} =")]
+    path.write_text("\n".join([*lines, f"{key} = {value * (5000 if value == '[' else 1)}"]))
+    refused = cli("runs", "resume", run.name)
+    assert refused.code == 1 and f"{path} is damaged" in refused.err and "start the search anew" in refused.err
+    assert f"{path} is damaged" in cli("runs", "list").err
+
+
+def test_paths_come_back_whatever_their_characters(cli, home):
+    config = {"format": "2x2x2", "ring": "F2", "method": "flips", "target": 7, "keep": 1, "seed": 0}
+    odd = {**config, "catalog": '/a\x7f\x01\n"\\\u2028\x85 \u00fc'}
+    assert Run.create(odd).config() == odd
+    refused = cli("search", "2x2x2", "--ring", "F2", "--steps", 10, "--catalog", f"{home}/sur\udcff")
+    assert refused.code == 2 and "is not UTF-8" in refused.err and "\\udcff" in refused.err
+    assert len(all_runs()) == 1
+
+
+def test_damaged_progress_is_left_out(cli):
+    run = Run.create({"format": "2x2x2"})
+    good = '{"seconds": 1.0, "rank": 8, "walk_rank": 8, "per_second": 5.0, "since_improvement_s": 0.5}\n'
+    odd = '{"seconds": "x", "per_second": 1.0}\n{"seconds": 2, "rank": [], "per_second": 3}\n3\n' + "[" * 100_000
+    (run.path / "progress.jsonl").write_bytes(good.encode() + b"\xff\xfe\n" + odd.encode() + b"\n")
+    shown = cli("runs", "show", run.name)
+    assert shown.code == 0 and "8 at 0.5 s" in shown.out

@@ -103,7 +103,7 @@ def test_a_search_can_start_from_a_stored_scheme(cli):
         (["9x9x9", "--method", "symmetric"], 2, "at most 64"),
         (["3x3x3", "--method", "symmetric", "--ring", "F3"], 2, "ask for ring Z"),
         (["3x3x3", "--method", "symmetric", "--diagonal", "110,01"], 2, "'01' is not a vector of 3 digits"),
-        (["3x3x3", "--method", "symmetric", "--diagonal", ""], 2, "'' is not a vector of 3 digits"),
+        (["3x3x3", "--method", "symmetric", "--diagonal", ""], 2, "--diagonal '' is empty"),
         (["3x3x3", "--method", "symmetric", "--diagonal", "110,011"], 2, "index 2 in 2 of its terms"),
         (["3x3x3", "--diagonal", "110,001"], 2, "the method flips has no diagonal"),
         (["3x3x3", "--method", "symmetric", "--walk", "ZT"], 2, "the method symmetric works over F2"),
