@@ -124,7 +124,7 @@ def test_pickles_are_never_loaded(cli, home):
 
 def test_unknown_and_ambiguous_references(cli, stocked):
     assert cli("catalog", "show", "ffff0000ffff").code == 1
-    assert cli("catalog", "show", "").code == 1
+    assert cli("catalog", "show", "").code == 2
     assert cli("catalog", "show", "2x2").code == 2
     assert "search 4x4x4" in cli("catalog", "show", "4x4x4").err
     assert cli("catalog", "export", "winograd", "-o", "scheme.txt").code == 2
