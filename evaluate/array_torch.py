@@ -30,8 +30,24 @@ class Torch(Numpy):
         self.xp = torch
         self.out_of_memory = (MemoryError, torch.cuda.OutOfMemoryError)
 
-    def signature(self, x: Any) -> tuple[Any, ...]:
-        return x.dtype, x.shape, x.stride(), x.device
+    def signatures(self, a: Any, b: Any, out: Any | None) -> tuple[Any, ...]:
+        # One tuple of what is cheap to ask for and to hash, as with CuPy: a device is an object, its number is not.
+        found = (
+            a.dtype,
+            a.shape,
+            a.is_contiguous() or a.stride(),
+            a.is_cuda,
+            a.get_device(),
+            b.dtype,
+            b.shape,
+            b.is_contiguous() or b.stride(),
+            b.is_cuda,
+            b.get_device(),
+        )
+        if out is None:
+            return found
+        strides = out.is_contiguous() or out.stride()
+        return found + (out.dtype, out.shape, strides, out.is_cuda, out.get_device())  # noqa: RUF005
 
     def read_only(self, x: Any) -> bool:
         return False

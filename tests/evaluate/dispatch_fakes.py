@@ -56,6 +56,9 @@ class Tensor:
     def get_device(self):
         return int(self.device.removeprefix("cuda:")) if self.is_cuda else -1
 
+    def is_contiguous(self):
+        return self.array.flags.c_contiguous
+
     def stride(self):
         return tuple(step // self.array.itemsize for step in self.array.strides)
 
