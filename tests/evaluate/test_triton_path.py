@@ -21,6 +21,7 @@ ROW = {
     "levels": 1,
     "dtype": "bf16",
     "plane_dtype": "fp16",
+    "product_dtype": "fp32",
     "layout": "nn",
     "operands": "variable",
     "distribution": "normal",

@@ -22,7 +22,7 @@ STARTS = [
 ]
 
 
-@examples(20)
+@examples(10)
 @given(st.sampled_from(STARTS), st.integers(0, 5), st.integers(0, 999), st.integers(1, 400))
 def test_moves_keep_the_scheme_exact_and_the_count_honest(start, turn, seed, moves):
     turned = orientations(start)[turn]

@@ -192,7 +192,8 @@ def test_measurements_that_cannot_be_shown_are_left_out(cli, home):
     catalog.record_many((identity, {**head, "row": row}) for row in rows)
     catalog.record(identity, {"anything": "else"})
     (home / "results").mkdir()
-    document = head | {"rows": [good | {"id": identity}, good | {"id": "e" * 64, "format": "2x2x2"}, {"kind": "rate"}]}
+    full = good | {"plane_dtype": "fp32", "product_dtype": "fp32", "layout": "nn", "operands": "variable"}
+    document = head | {"rows": [full | {"id": identity}, full | {"id": "e" * 64}, {"kind": "rate"}]}
     (home / "results" / "one.json").write_text(json.dumps(document))
     done = cli("catalog", "site", home / "site", "--results", home / "results", "--json")
     assert done.code == 0 and done.json["left_out"] == ["5 measured rows lack what a page needs and are left out"]
