@@ -11,7 +11,7 @@ from catalog.store import Catalog
 from catalog.transform import kron
 from codegen.plan import Plan
 from subcubic.errors import UsageError
-from subcubic.members import cheapest_member
+from subcubic.kept_members import cheapest_member
 from subcubic.output import note
 from subcubic.reference import Resolved, factors, resolve
 

@@ -27,7 +27,7 @@ def plan_of(reference: str, levels: int, orbit: str) -> Plan:
     from catalog.store import Catalog
     from catalog.transform import kron
     from codegen.plan import plan
-    from subcubic.members import cheapest_member, kept_path
+    from subcubic.kept_members import cheapest_member, kept_path
     from subcubic.reference import factors, resolve
     from subcubic.starter import shipped
 

@@ -12,7 +12,7 @@ from codegen.plan import plan
 from codegen.schedule import schedule
 from subcubic.bench_schemes import Schemes
 from subcubic.bench_sets import set_lines
-from subcubic.members import FOLDER, cheapest_member, kept_path
+from subcubic.kept_members import FOLDER, cheapest_member, kept_path
 from subcubic.reference import factors
 from subcubic.starter import shipped
 
