@@ -138,10 +138,15 @@ class Chromium:
 
     def click(self, selector: str) -> None:
         """Click the middle of the first element that fits, with the mouse."""
+        # Where it is once it has stopped moving: scrolling and what a download shows take a few frames.
         place = self.run(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
-            "e.scrollIntoView({block: 'center'});"
-            "const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+            f"(async () => {{ const e = document.querySelector({json.dumps(selector)});"
+            "e.scrollIntoView({block: 'center', behavior: 'instant'});"
+            "const at = () => { const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; };"
+            "let old = [], now = at();"
+            "for (let still = 0; still < 3; still = String(old) === String(now) ? still + 1 : 0) {"
+            " await new Promise((done) => setTimeout(done, 20)); old = now; now = at(); }"
+            "return now; })()"
         )
         where = {"x": place[0], "y": place[1], "button": "left", "clickCount": 1}
         for kind in ("mousePressed", "mouseReleased"):

@@ -193,7 +193,9 @@
     button.hidden = false;
     button.addEventListener("click", async () => {
       try {
-        await navigator.clipboard.writeText(source.textContent);
+        // A browser that asks for permission first may never answer.
+        const late = new Promise((_, fail) => setTimeout(fail, 1000));
+        await Promise.race([navigator.clipboard.writeText(source.textContent), late]);
         button.textContent = "Copied";
       } catch {
         getSelection().selectAllChildren(source);
