@@ -11,7 +11,6 @@ import typer
 
 from catalog.canonical import digest
 from catalog.files import reason, write_durably
-from catalog.formats.errors import FormatError
 from catalog.scheme import Scheme
 from subcubic.errors import UsageError, guarded
 from subcubic.options import CatalogPath, Json, Reference, existing_catalog
@@ -155,4 +154,6 @@ def _write(paths: list[Path], data: tuple[bytes, ...]) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_durably(path, content)
         except OSError as error:
+            from catalog.formats import FormatError
+
             raise FormatError(f"cannot write {path}: {reason(error)}; choose another place or make room") from None

@@ -6,17 +6,17 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catalog.formats import together
-from subcubic.equivalents import Equivalents
 from subcubic.errors import ExitCode, guarded
-from subcubic.importing import Importer, Report, files_of
 from subcubic.interrupts import interruptible
 from subcubic.options import CatalogPath, Json, writable_catalog
 from subcubic.output import note, print_json, table
+
+if TYPE_CHECKING:
+    from subcubic.importing import Report
 
 _LINES_S = 10.0
 
@@ -36,8 +36,13 @@ def import_files(
     """Check scheme files exactly and store those that are; the others are refused by name and reason.
 
     Reads our JSON and npz, AlphaTensor npz, JSON of FastMatrixMultiplication and MMC, AlphaEvolve cells, PLinOpt
-    triples, flip-cpd arrays and text, also packed by gzip or bzip2. The convention of C is found by verification.
+    triples, flip-cpd arrays, flip graph text, products of sums, Mathematica, Maple, coefficient matrices, Bini, Brent
+    and straight-line listings, also packed by gzip or bzip2. Conventions are found by verification.
     """
+    from catalog.formats import together
+    from subcubic.equivalents import Equivalents
+    from subcubic.importing import Importer, files_of
+
     begun = time.monotonic()
     store = writable_catalog(catalog)
     found, walked = files_of(files)
