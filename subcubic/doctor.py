@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -97,6 +96,8 @@ def _checks(catalog: Path | None) -> Iterator[Check]:
 
 def _origins() -> Check:
     """Top-level names such as ``evaluate`` also exist on package indexes; another one must not shadow ours."""
+    from importlib.metadata import packages_distributions
+
     foreign = []
     owners = packages_distributions()
     for room in ("catalog", "search", "codegen", "evaluate", "subcubic"):

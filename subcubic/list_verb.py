@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from catalog.query import Query
 from catalog.scheme import Format, Ring
 from catalog.store import Row
 from subcubic.errors import guarded
@@ -57,6 +56,8 @@ def list_schemes(
 
     The speed is the greatest measured ratio of the vendor's time to ours, on whatever device it was measured.
     """
+    from catalog.query import Query
+
     at_least(1, "max-rank", max_rank)
     at_least(1, "limit", limit)
     over = ring_named(ring) if ring else None

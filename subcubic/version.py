@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
-import tomllib
-from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -15,6 +13,9 @@ ROOT = Path(__file__).resolve().parent.parent
 @functools.cache
 def version() -> str:
     """The version of this checkout, else that of the installed package, else ``"unknown"``."""
+    import tomllib  # here, since every command imports this module and few ask for the version
+    from importlib import metadata
+
     try:
         return str(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"])
     except (OSError, ValueError, KeyError):

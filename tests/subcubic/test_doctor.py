@@ -43,7 +43,7 @@ def test_fused_kernels_for_the_gpu_are_named(cli, monkeypatch, tmp_path, arch, o
 
 def test_installed_packages_of_the_same_name_are_reported(cli, monkeypatch):
     owners = {"evaluate": ["evaluate"], "codegen": ["subcubic", "other-codegen"], "numpy": ["numpy"]}
-    monkeypatch.setattr("subcubic.doctor.packages_distributions", lambda: owners)
+    monkeypatch.setattr("importlib.metadata.packages_distributions", lambda: owners)
     done = cli("doctor", "--json")
     (check,) = [check for check in done.json["checks"] if check["name"] == "package names"]
     assert done.code == 1 and not check["ok"] and check["fix"].startswith("uninstall")
