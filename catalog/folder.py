@@ -7,7 +7,6 @@ nothing.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import shutil
@@ -43,7 +42,7 @@ class Folder:
         self.generator = generator
         self.shards = path / "shards"
         self.index_path = path / "index.h5"
-        self._decoded: tuple[bytes, Index] = (b"", Index())
+        self._decoded: tuple[tuple[int, ...], Index] = ((), Index())
 
     def read(self, name: str) -> Shard:
         """Read one shard; errors as ``catalog.shards.read``."""
@@ -132,10 +131,12 @@ class Folder:
 
     def _stored_index(self) -> Index:
         try:
-            data = self.index_path.read_bytes()
-            key = hashlib.sha256(data).digest()
-            if self._decoded[0] != key:
-                self._decoded = (key, indexing.decode(self.index_path, data))
+            # It is only ever replaced by a rename, so what has the same inode, time and size is the same.
+            with self.index_path.open("rb") as file:
+                facts = os.fstat(file.fileno())
+                key = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
+                if self._decoded[0] != key:
+                    self._decoded = (key, indexing.decode(self.index_path, file.read()))
             return self._decoded[1]
         except CatalogError:
             raise

@@ -21,13 +21,16 @@ Datasets = dict[str, NDArray[Any]]
 _CHUNK = 1 << 16
 
 
-def pack(datasets: Mapping[str, NDArray[Any]], attributes: Mapping[str, str], userblock: int = 0) -> bytes:
+def pack(
+    datasets: Mapping[str, NDArray[Any]], attributes: Mapping[str, str], userblock: int = 0, small: bool = True
+) -> bytes:
     """An HDF5 file that HDF5 1.10 and later can read, every dataset with a Fletcher-32 checksum.
 
     Args:
         datasets: name to one-dimensional array of a plain or compound dtype.
         attributes: name to text, attached to the root group.
         userblock: bytes at the front that HDF5 leaves alone; 0 or a power of two from 512.
+        small: whether to compress.
     """
     import h5py
 
@@ -40,7 +43,7 @@ def pack(datasets: Mapping[str, NDArray[Any]], attributes: Mapping[str, str], us
                 data=values,
                 maxshape=(None,),
                 chunks=(min(max(len(values), 1), _CHUNK),),
-                compression="gzip",
+                compression="gzip" if small else None,
                 fletcher32=True,
             )
     return buffer.getvalue()

@@ -145,7 +145,8 @@ def encode(index: Index, generator: Generator) -> bytes:
         "words": hdf.json_bytes(index.words),
         "places": index.places,
     }
-    body = hdf.pack(datasets, generator.attributes("index"), _USERBLOCK)[_USERBLOCK:]
+    # A cache that every command reads: ids do not compress, and the rest takes longer to unpack than to read.
+    body = hdf.pack(datasets, generator.attributes("index"), _USERBLOCK, small=False)[_USERBLOCK:]
     return (_MAGIC + hashlib.sha256(body).hexdigest().encode()).ljust(_USERBLOCK, b"\0") + body
 
 
