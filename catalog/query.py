@@ -124,8 +124,11 @@ def _key(
 
 
 def _order(table: NDArray[Any], key: NDArray[Any] | None) -> NDArray[np.int64]:
-    sizes = np.sort(table["format"], axis=1)
+    """Places in the order of a key and of what ties go by, which is packed into one number: sorting takes longest."""
+    sizes = np.sort(table["format"], axis=1).astype(np.int64)
+    packed = ((sizes[:, 0] * 128 + sizes[:, 1]) * 128 + sizes[:, 2]) * 4 + _rings(table)
+    packed = (packed << 19) + table["rank"]  # 64^3 at most
+    packed = (packed << 20) + np.minimum(table["planes"].sum(axis=1, dtype=np.int64), (1 << 20) - 1)
     # Eight digits of an id tell apart whatever else is equal, and numbers are sorted faster than texts.
-    digits = np.ascontiguousarray(table["id"]).view(">u8").reshape(-1, 8)[:, 0]
-    ties = [digits.astype(np.uint64), table["additions_cse"], table["planes"].sum(axis=1), table["rank"], _rings(table)]
-    return np.lexsort([*ties, sizes[:, 2], sizes[:, 1], sizes[:, 0], *([] if key is None else [key])])
+    digits = np.ascontiguousarray(table["id"]).view(">u8").reshape(-1, 8)[:, 0].astype(np.uint64)
+    return np.lexsort([digits, table["additions_cse"], packed, *([] if key is None else [key])])
