@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evaluate.report import load
+from evaluate.report import load, markdown
 from evaluate.timing import verdict
 from evaluate.variants import CHAINED_PATHS
 
@@ -33,9 +33,7 @@ def backends_table(folder: Path) -> str:
     if not both:
         return ""
     columns = [*_COLUMNS, *(f"{path}: {name}" for path in CHAINED_PATHS for name in _OF_EACH)]
-    lines = [columns, ["---"] * len(columns)]
-    lines += sorted(_cells(device, paths) for device, paths in both)
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    return markdown(columns, sorted(_cells(device, paths) for device, paths in both))
 
 
 def _cells(device: str, paths: Mapping[str, Row]) -> list[str]:

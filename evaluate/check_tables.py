@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
 from evaluate.dispatch_check import KIND
-from evaluate.report import load
+from evaluate.report import load, markdown
 
 Row = Mapping[str, Any]
 
@@ -36,7 +36,7 @@ def dispatch_table(folder: Path) -> str:
         if len(document["rows"]) >= MOST_SHAPES or key not in judged:
             judged[key] = document
     lines = [_cells(judged[key], newest[key]) for key in sorted(judged) if judged[key]["rows"]]
-    return _markdown(_DISPATCH, lines)
+    return markdown(_DISPATCH, lines) if lines else ""
 
 
 def nvbench_table(folder: Path) -> str:
@@ -58,7 +58,7 @@ def nvbench_table(folder: Path) -> str:
         lines.append(
             (device, str(row["M"]), *(f"{each * 1e6:.1f} us" for each in times), *(f"{each:.3f}" for each in ratios))
         )
-    return _markdown(_NVBENCH, lines)
+    return markdown(_NVBENCH, lines) if lines else ""
 
 
 def _cells(document: Mapping[str, Any], newest: Mapping[str, Any]) -> tuple[str, ...]:
@@ -80,9 +80,3 @@ def _cells(document: Mapping[str, Any], newest: Mapping[str, Any]) -> tuple[str,
         f"{geometric_mean(row['to_vendor'] for row in rows):.3f}",
         *(", ".join(each) or "-" for each in (streams, looked, calls, entries)),
     )
-
-
-def _markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    if not lines:
-        return ""
-    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ("---",) * len(head), *lines)) + "\n"

@@ -9,7 +9,7 @@ from codegen.plan import plan
 from evaluate.crossover import Measured, Predicted, measured_crossovers, predicted_crossover
 from evaluate.device_model import DEVICES, DeviceModel
 from evaluate.maps import OPERANDS_TEXT, error_of, newest
-from evaluate.report import load
+from evaluate.report import load, markdown
 from evaluate.variants import OPERANDS
 from evaluate.windows import GPU_REGIMES
 
@@ -35,7 +35,7 @@ def crossover_table(folder: Path) -> str:
         lines += [(device, *_cells(key, regimes, model)) for key, regimes in found.items()]
     if not lines:
         return ""
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [_HEAD, ("---",) * len(_HEAD), *lines]) + "\n"
+    return markdown(_HEAD, lines)
 
 
 def model_of(device: str) -> DeviceModel | None:

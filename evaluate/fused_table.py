@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluate.maps import OPERANDS_TEXT, PHASES
-from evaluate.report import load, shape_text
+from evaluate.report import load, markdown, shape_text
 from evaluate.timing import verdict
 from evaluate.variants import FUSED_PATH, OPERANDS
 
@@ -37,8 +37,7 @@ def fused_table(folder: Path) -> str:
     if not lines:
         return ""
     order = sorted(lines.items(), key=lambda item: _order(item[0][0], next(iter(item[1].values()))))
-    written = [_HEAD, ("---",) * len(_HEAD), *(_cells(key[0], line) for key, line in order)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in written) + "\n"
+    return markdown(_HEAD, (_cells(key[0], line) for key, line in order))
 
 
 def _order(device: str, row: Row) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evaluate.report import load
+from evaluate.report import load, markdown
 
 KIND = "model-check"  # of its documents
 
@@ -42,8 +42,7 @@ def model_table(folder: Path) -> str:
     if not newest:
         return ""
     order = sorted(newest.values(), key=lambda item: _order(*item))
-    lines = [_HEAD, ("---",) * len(_HEAD), *(_cells(device, row) for device, row in order)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    return markdown(_HEAD, (_cells(device, row) for device, row in order))
 
 
 def _order(device: str, row: Row) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -135,6 +135,12 @@ def load(folder: Path, kind: str | None = None) -> list[dict[str, Any]]:
     return sorted(documents, key=lambda document: document["created_utc"])
 
 
+def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    rows = (head, ("---",) * len(head), *lines)
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+
+
 def results_table(folder: Path) -> str:
     """The README's table in Markdown: the newest row of each device, scheme, path, shape and regime; "" if none.
 
@@ -151,8 +157,7 @@ def results_table(folder: Path) -> str:
     if not newest:
         return ""
     order = sorted(newest.values(), key=lambda entry: _order(*entry))
-    lines = [["device", *_COLUMNS], ["---"] * (len(_COLUMNS) + 1), *([name, *_cells(row)] for name, row in order)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    return markdown(["device", *_COLUMNS], ([name, *_cells(row)] for name, row in order))
 
 
 def _order(device: str, row: Row) -> tuple[Any, ...]:

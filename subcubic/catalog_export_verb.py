@@ -10,12 +10,12 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from catalog.canonical import digest
-from catalog.files import reason, write_durably
 from catalog.scheme import Scheme
 from subcubic.errors import UsageError, guarded
 from subcubic.options import CatalogPath, Json, Reference, existing_catalog
 from subcubic.output import note, print_json
 from subcubic.reference import resolve
+from subcubic.writing import make_folder, write_files
 
 
 class Kind(NamedTuple):
@@ -126,7 +126,7 @@ def _chosen(kind: str | None, output: Path) -> str:
 def _all(scheme: Scheme, folder: Path, name: str) -> tuple[dict[str, list[Path]], dict[str, str]]:
     """Every kind that can express a scheme, each in files named after it, and why the others cannot."""
     written, refused = {}, {}
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     for kind, (_, suffixes) in KINDS.items():
         try:
             data = _bytes(scheme, kind)
@@ -149,11 +149,4 @@ def _bytes(scheme: Scheme, kind: str) -> tuple[bytes, ...]:
 
 
 def _write(paths: list[Path], data: tuple[bytes, ...]) -> None:
-    for path, content in zip(paths, data, strict=True):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_durably(path, content)
-        except OSError as error:
-            from catalog.formats import FormatError
-
-            raise FormatError(f"cannot write {path}: {reason(error)}; choose another place or make room") from None
+    write_files(paths[0].parent, {path.name: content for path, content in zip(paths, data, strict=True)})

@@ -53,25 +53,27 @@ def render(pages: Sequence[str], results: Path) -> list[str]:
 
 def search_table(results: Path) -> str:
     """The newest row of each search measurement as a Markdown table; "" if there is none."""
+    from evaluate.report import markdown
     from subcubic.search_benchmark import result
 
     newest = search_rows(results)
     if not newest:
         return ""
-    lines = [["what", "engine", "format", "ring", "rank", "result", "processor"], ["---"] * 7]
+    lines = []
     for device, row in newest:
         cells = (row["kind"], row["engine"], row["format"], row["ring"], row.get("rank", "-"), result(row))
         lines.append([str(cell).replace("_", " ") for cell in cells] + [device])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    return markdown(("what", "engine", "format", "ring", "rank", "result", "processor"), lines)
 
 
 def ranks_table(folder: Path) -> str:
     """The least rank of every base case with sizes 2..5 in a catalog, the best known one, and how it was found."""
     from catalog.bounds import best_known
+    from evaluate.report import markdown
 
     shelf = Catalog(folder)
     rows = shelf.rows()
-    lines = [["format", "over F2", "ternary", "over Z"], ["---"] * 4]
+    lines = []
     for sizes in combinations_with_replacement((2, 3, 4, 5), 3):
         format = Format(*sizes)
         cells = [str(format)]
@@ -83,7 +85,7 @@ def ranks_table(folder: Path) -> str:
             known = best_known(format, ring, ternary=ternary)
             cells.append("-" if best is None else _cell(shelf.get(best.id).provenance, best.rank, known))
         lines.append(cells)
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    return markdown(("format", "over F2", "ternary", "over Z"), lines)
 
 
 def _cell(made: Provenance, rank: int, known: int | None) -> str:
