@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from catalog.scheme import Factor, Ring, Scheme
+from catalog.scheme import Factor, Format, Ring, Scheme
 
 CONVENTION = "A is m x k, B is k x n, C = A*B is m x n; a12 is row 1, column 2 of A; C is not transposed."
 
@@ -16,18 +16,24 @@ def formulas(scheme: Scheme) -> list[str]:
     Denominators appear as fractions (``1/2*a11``). Indices are separated (``a1_12``) once a size has two digits. Over
     F2 and F3 the equations hold modulo 2 and 3.
     """
-    m, k, n = scheme.format
-    separator = "_" if max(scheme.format) > 9 else ""
-    names = [
-        [f"{letter}{i}{separator}{j}" for i in range(1, rows + 1) for j in range(1, columns + 1)]
-        for letter, rows, columns in (("a", m, k), ("b", k, n), ("c", m, n))
-    ]
+    names = entry_names(scheme.format)
     du, dv, dw = scheme.denominators
     sides = zip(_sums(scheme.U, du, names[0]), _sums(scheme.V, dv, names[1]), strict=True)
-    lines = [f"M{term} = {_factor(u)}*{_factor(v)}" for term, (u, v) in enumerate(sides, start=1)]
+    lines = [f"M{term} = {bracketed(u)}*{bracketed(v)}" for term, (u, v) in enumerate(sides, start=1)]
     products = [f"M{term}" for term in range(1, scheme.rank + 1)]
     entries = zip(names[2], _sums(scheme.W.T, dw, products), strict=True)
     return lines + [f"{name} = {total}" for name, total in entries]
+
+
+def entry_names(format: Format) -> tuple[list[str], list[str], list[str]]:
+    """Names of the entries of A, B and C, row by row: ``a12``, or ``a1_12`` once a size has two digits."""
+    m, k, n = format
+    separator = "_" if max(format) > 9 else ""
+    a, b, c = (
+        [f"{letter}{i}{separator}{j}" for i in range(1, rows + 1) for j in range(1, columns + 1)]
+        for letter, rows, columns in (("a", m, k), ("b", k, n), ("c", m, n))
+    )
+    return a, b, c
 
 
 def describe(scheme: Scheme) -> str:
@@ -52,6 +58,6 @@ def _sums(factor: Factor, denominator: int, names: list[str]) -> Iterator[str]:
         yield text or "0"
 
 
-def _factor(text: str) -> str:
+def bracketed(text: str) -> str:
     """Brackets around whatever is not a single name or number."""
     return text if text.replace("_", "").isalnum() else f"({text})"

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from catalog.files import reason, write_durably
+from catalog.formulas import entry_names
 from catalog.scheme import Scheme
 
 # Blue and orange are told apart with every common kind of colour blindness, and in grey by the marks.
@@ -41,17 +42,14 @@ def plot(scheme: Scheme, path: str | Path) -> Path:
         raise ModuleNotFoundError(
             "drawing needs matplotlib, which is not installed; install the extra `plot` (pip install '.[plot]')"
         ) from None
-    m, k, n = scheme.format
-    shapes = (("U", "a", m, k), ("V", "b", k, n), ("W", "c", m, n))
-    heights = [rows * columns for _, _, rows, columns in shapes]
+    heights = [len(factor) for factor in scheme.factors]
     cell = min(0.26, _LARGEST / max(scheme.rank, *heights))
     figure = Figure(figsize=(1.2 + cell * scheme.rank, 1.6 + cell * sum(heights)), layout="constrained")
     figure.suptitle(f"{scheme.format}, rank {scheme.rank} over {scheme.ring}")
     axes = figure.subplots(3, 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
     colours = LinearSegmentedColormap.from_list("sign", _COLOURS)
-    separator = "_" if max(scheme.format) > 9 else ""
-    for axis, (name, letter, rows, columns), factor, denominator in zip(
-        axes, shapes, scheme.factors, scheme.denominators, strict=True
+    for axis, name, labels, factor, denominator in zip(
+        axes, "UVW", entry_names(scheme.format), scheme.factors, scheme.denominators, strict=True
     ):
         # Shades by the square root, so that a few large coefficients do not make the ones invisible.
         shade = np.sign(factor) * np.sqrt(np.abs(factor.astype(np.float64)))
@@ -60,7 +58,6 @@ def plot(scheme: Scheme, path: str | Path) -> Path:
         for entry, term in np.argwhere(factor):
             mark = _mark(Fraction(int(factor[entry, term]), denominator))
             axis.text(term, entry, mark, ha="center", va="center", fontsize=9 if len(mark) == 1 else 5)
-        labels = [f"{letter}{i}{separator}{j}" for i in range(1, rows + 1) for j in range(1, columns + 1)]
         axis.set_yticks(range(len(labels)), labels, fontsize=7)
         axis.set_xticks(range(scheme.rank), [str(term + 1) for term in range(scheme.rank)], fontsize=6)
         axis.set_ylabel(name)

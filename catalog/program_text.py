@@ -1,12 +1,17 @@
-"""A scheme as a straight-line program that a person can read: every line is one addition or one product."""
+"""Straight-line programs as text: every line is one addition or one product."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from catalog.additions import Program
 from catalog.cse_search import Programs
+from catalog.formulas import bracketed, entry_names
 from catalog.scheme import Scheme
+
+# A value of a program and the coefficient that an output has of it; 0 for an empty sum.
+Output = tuple[str, int]
 
 
 def program_lines(scheme: Scheme, programs: Programs) -> list[str]:
@@ -15,37 +20,44 @@ def program_lines(scheme: Scheme, programs: Programs) -> list[str]:
     Sums of A are called s, those of B t and those of the products z. The denominators of a scheme over Q appear as
     fractions; over F2 and F3 the lines hold modulo 2 and 3.
     """
-    m, k, n = scheme.format
-    separator = "_" if max(scheme.format) > 9 else ""
-
-    def entries(letter: str, rows: int, columns: int) -> list[str]:
-        return [f"{letter}{i}{separator}{j}" for i in range(1, rows + 1) for j in range(1, columns + 1)]
-
-    du, dv, dw = scheme.denominators
-    lines_a, planes_a = _lines(programs.a, entries("a", m, k), "s", du)
-    lines_b, planes_b = _lines(programs.b, entries("b", k, n), "t", dv)
+    a, b, c = entry_names(scheme.format)
     products = [f"M{term}" for term in range(1, scheme.rank + 1)]
-    lines_c, results = _lines(programs.c, products, "z", dw)
-    pairs = zip(products, planes_a, planes_b, strict=True)
-    lines = lines_a + lines_b + [f"{name} = {_bracketed(a)}*{_bracketed(b)}" for name, a, b in pairs] + lines_c
-    return lines + [f"{name} = {result}" for name, result in zip(entries("c", m, n), results, strict=True)]
+    lines: list[list[str]] = []
+    outputs: list[list[str]] = []
+    for program, inputs, letter, denominator in zip(
+        (programs.a, programs.b, programs.c), (a, b, products), "stz", scheme.denominators, strict=True
+    ):
+        steps, found = step_lines(program, inputs, letter)
+        lines.append(steps)
+        outputs.append([scaled(Fraction(size, denominator), name) if size else "0" for name, size in found])
+    left, right, entries = outputs
+    pairs = zip(products, left, right, strict=True)
+    multiply = [f"{name} = {bracketed(x)}*{bracketed(y)}" for name, x, y in pairs]
+    return lines[0] + lines[1] + multiply + lines[2] + [f"{x} = {y}" for x, y in zip(c, entries, strict=True)]
 
 
-def _lines(program: Program, inputs: list[str], letter: str, denominator: int) -> tuple[list[str], list[str]]:
-    """One line a step, and the text of every output."""
+def step_lines(
+    program: Program, inputs: Sequence[str], letter: str, first: int = 1, times: str = "*"
+) -> tuple[list[str], list[Output]]:
+    """One assignment a step, and what every output is.
+
+    Args:
+        program: the program.
+        inputs: names of its inputs.
+        letter: beginning of the names given to the results of its steps.
+        first: number of the first of them.
+        times: what stands between a coefficient and a name.
+    """
     names, lines = list(inputs), []
-    for number, (left, right, x, y) in enumerate(program.steps, start=1):
-        second = _scaled(Fraction(abs(y)), names[right])
-        lines.append(f"{letter}{number} = {_scaled(Fraction(x), names[left])} {'-' if y < 0 else '+'} {second}")
+    for number, (left, right, x, y) in enumerate(program.steps, start=first):
+        second = scaled(abs(y), names[right], times)
+        lines.append(f"{letter}{number} = {scaled(x, names[left], times)} {'-' if y < 0 else '+'} {second}")
         names.append(f"{letter}{number}")
-    return lines, [_scaled(Fraction(c, denominator), names[value]) if c else "0" for value, c in program.outputs]
+    return lines, [(names[value], coefficient) for value, coefficient in program.outputs]
 
 
-def _scaled(coefficient: Fraction, name: str) -> str:
+def scaled(coefficient: int | Fraction, name: str, times: str = "*") -> str:
+    """A multiple of a value."""
     if abs(coefficient) == 1:
         return name if coefficient > 0 else f"-{name}"
-    return f"{coefficient}*{name}"
-
-
-def _bracketed(text: str) -> str:
-    return text if text.replace("_", "").isalnum() else f"({text})"
+    return f"{coefficient}{times}{name}"

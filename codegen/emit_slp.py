@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from catalog.additions import Program
+from catalog.program_text import scaled, step_lines
 from codegen.heading import comment
 from codegen.plan import Plan
 
@@ -33,14 +33,14 @@ def emit_slp(plan: Plan, version: str = "unknown") -> str:
     m, k, n = plan.format
     modulus = plan.base.ring.modulus
     rule = f"# All arithmetic is modulo {modulus}.\n" if modulus else ""
-    before_a, planes_a = _statements(plan.planes_a, _names("a", m, k), "s")
-    before_b, planes_b = _statements(plan.planes_b, _names("b", k, n), "t")
+    before_a, planes_a = step_lines(plan.planes_a, _names("a", m, k), "s")
+    before_b, planes_b = step_lines(plan.planes_b, _names("b", k, n), "t")
     products = [f"p{r}" for r in range(1, plan.rank + 1)]
-    before_c, sums = _statements(plan.outputs_c, products, "u")
+    before_c, sums = step_lines(plan.outputs_c, products, "u")
     scaled_a, left = _factors(planes_a, "s", len(before_a))
     scaled_b, right = _factors(planes_b, "t", len(before_b))
     blocks = _names("c", m, n)
-    outputs = [_term(name, Fraction(coefficient, plan.divisor)) for name, coefficient in sums]
+    outputs = [scaled(Fraction(coefficient, plan.divisor), name) for name, coefficient in sums]
     parts = {
         "sums of blocks of A": [*before_a, *scaled_a],
         "sums of blocks of B": [*before_b, *scaled_b],
@@ -56,17 +56,6 @@ def _names(letter: str, rows: int, columns: int) -> list[str]:
     return [f"{letter}{i}_{j}" for i in range(1, rows + 1) for j in range(1, columns + 1)]
 
 
-def _statements(program: Program, inputs: Sequence[str], letter: str) -> tuple[list[str], list[tuple[str, int]]]:
-    """One statement a step, and name and coefficient of each output; names count from 1."""
-    names = list(inputs)
-    lines = []
-    for number, (left, right, x, y) in enumerate(program.steps, start=1):
-        tail = _term(names[right], Fraction(abs(y)))
-        lines.append(f"{letter}{number} = {_term(names[left], Fraction(x))} {'-' if y < 0 else '+'} {tail}")
-        names.append(f"{letter}{number}")
-    return lines, [(names[value], coefficient) for value, coefficient in program.outputs]
-
-
 def _factors(planes: Sequence[tuple[str, int]], letter: str, count: int) -> tuple[list[str], list[str]]:
     """Statements for the factors that are multiples of a value, each once, and the name of every factor."""
     named: dict[tuple[str, int], str] = {}
@@ -74,10 +63,5 @@ def _factors(planes: Sequence[tuple[str, int]], letter: str, count: int) -> tupl
     for name, coefficient in planes:
         if coefficient != 1 and (name, coefficient) not in named:
             named[name, coefficient] = f"{letter}{count + len(named) + 1}"
-            lines.append(f"{named[name, coefficient]} = {_term(name, Fraction(coefficient))}")
+            lines.append(f"{named[name, coefficient]} = {scaled(coefficient, name)}")
     return lines, [named.get(plane, plane[0]) for plane in planes]
-
-
-def _term(name: str, coefficient: Fraction) -> str:
-    sign = "-" if coefficient < 0 else ""
-    return sign + (name if abs(coefficient) == 1 else f"{abs(coefficient)}*{name}")

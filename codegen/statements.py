@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catalog.additions import Program
+from catalog.program_text import scaled, step_lines
 
 
 def statements(program: Program, inputs: Sequence[str], prefix: str) -> tuple[list[str], list[str]]:
@@ -18,16 +19,5 @@ def statements(program: Program, inputs: Sequence[str], prefix: str) -> tuple[li
     Returns:
         Assignments in order, and the expressions of the outputs.
     """
-    names = list(inputs)
-    lines = []
-    for number, (left, right, x, y) in enumerate(program.steps):
-        sign = "-" if y < 0 else "+"
-        lines.append(f"{prefix}{number} = {_scaled(names[left], x)} {sign} {_scaled(names[right], abs(y))}")
-        names.append(f"{prefix}{number}")
-    return lines, [_scaled(names[value], coefficient) for value, coefficient in program.outputs]
-
-
-def _scaled(name: str, coefficient: int) -> str:
-    if coefficient in (1, -1):
-        return name if coefficient == 1 else f"-{name}"
-    return f"{coefficient} * {name}"
+    lines, outputs = step_lines(program, inputs, prefix, first=0, times=" * ")
+    return lines, [scaled(coefficient, name, " * ") for name, coefficient in outputs]

@@ -7,13 +7,14 @@ import zipfile
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from catalog.additions import Program, sides, straight_line
+from catalog.additions import sides, straight_line
+from catalog.cse_search import Programs
 from catalog.formats import json_format, npz_format
 from catalog.formulas import CONVENTION, describe
+from catalog.program_text import program_lines
 from catalog.scheme import Scheme
 from codegen.emit import emit, emit_header
 from codegen.plan import plan
-from codegen.statements import statements
 
 # Coefficients up to which code is written: finding its shared sums takes longer than all else of a page.
 CODE_LIMIT = 1000
@@ -57,9 +58,9 @@ def downloads(scheme: Scheme, identity: str, name: str, version: str) -> Iterato
         return
     made = None if scheme.ring.modulus else plan(scheme)
     if made is None:
-        programs = tuple(straight_line(side) for side in sides(scheme))
+        programs = _greedy(scheme)
     else:
-        programs = (made.planes_a, made.planes_b, made.outputs_c)
+        programs = Programs(made.planes_a, made.planes_b, made.outputs_c, tries=1)
     yield _text(f"{name}-slp.txt", "formulas with shared sums", _straight(scheme, programs).encode())
     if made is not None:
         yield _text(f"{name}.py", "NumPy module", emit(made, "numpy", version=version).encode())
@@ -73,28 +74,20 @@ def has_code(scheme: Scheme) -> bool:
     return sum(int((factor != 0).sum()) for factor in scheme.factors) <= CODE_LIMIT
 
 
-def _straight(scheme: Scheme, programs: tuple[Program, ...]) -> str:
-    """One addition a line: sums s of A, sums t of B, products M, sums u of products, entries of C."""
-    m, k, n = scheme.format
-    separator = "_" if max(scheme.format) > 9 else ""
-    a, b, c = (
-        [f"{letter}{i}{separator}{j}" for i in range(1, rows + 1) for j in range(1, columns + 1)]
-        for letter, rows, columns in (("a", m, k), ("b", k, n), ("c", m, n))
-    )
-    products = [f"M{term}" for term in range(1, scheme.rank + 1)]
-    lines_a, planes_a = statements(programs[0], a, "s")
-    lines_b, planes_b = statements(programs[1], b, "t")
-    lines_c, entries = statements(programs[2], products, "u")
-    divided = "" if scheme.denominator == 1 else f" / {scheme.denominator}"
+def _greedy(scheme: Scheme) -> Programs:
+    a, b, c = (straight_line(side) for side in sides(scheme))
+    return Programs(a, b, c, tries=1)
+
+
+def _straight(scheme: Scheme, programs: Programs) -> str:
+    """One addition or product a line, under a heading."""
     over = f" modulo {scheme.ring.modulus}" if scheme.ring.modulus else ""
     head = [
         f"{scheme.format}, rank {scheme.rank} over {scheme.ring}: straight-line formulas, "
-        f"{sum(program.additions for program in programs)} additions{over}.",
+        f"{programs.additions} additions{over}.",
         CONVENTION,
     ]
-    multiply = [f"{p} = ({x}) * ({y})" for p, x, y in zip(products, planes_a, planes_b, strict=True)]
-    write = [f"{name} = {f'({entry}){divided}' if divided else entry}" for name, entry in zip(c, entries, strict=True)]
-    return "\n".join([*head, *lines_a, *lines_b, *multiply, *lines_c, *write]) + "\n"
+    return "\n".join([*head, *program_lines(scheme, programs)]) + "\n"
 
 
 def _text(name: str, what: str, data: bytes) -> Download:

@@ -9,6 +9,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from catalog.formulas import entry_names
 from catalog.scheme import Factor, Scheme
 
 # Pixels of a coefficient.
@@ -30,12 +31,10 @@ def pictures(scheme: Scheme) -> Iterator[tuple[str, Markup]]:
 
     The pictures need ``PATTERNS`` once in the page.
     """
-    m, k, n = scheme.format
-    shapes = (("U", "a", m, k), ("V", "b", k, n), ("W", "c", m, n))
-    separator = "_" if max(scheme.format) > 9 else ""
-    for shape, factor, denominator in zip(shapes, scheme.factors, scheme.denominators, strict=True):
-        name, letter, rows, columns = shape
-        labels = [f"{letter}{i}{separator}{j}" for i in range(1, rows + 1) for j in range(1, columns + 1)]
+    _, k, n = scheme.format
+    for name, labels, columns, factor, denominator in zip(
+        "UVW", entry_names(scheme.format), (k, n, n), scheme.factors, scheme.denominators, strict=True
+    ):
         yield name, _picture(name, labels, columns, factor, denominator)
 
 
