@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from catalog.provenance import Provenance
+from catalog.scheme import Format, Ring
 from codegen.emit_latex import escaped
 from codegen.heading import comment, inline
 from codegen.plan import Plan
@@ -31,24 +33,37 @@ def emit_bibtex(plan: Plan, version: str = "unknown", heading: bool = True) -> s
     if plan.levels > 1:
         raise ValueError("a BibTeX entry names one scheme and knows no levels; leave --levels out")
     base = plan.base
-    key = f"scheme-{base.format}-{base.rank}-{base.ring}-{plan.digest[:12]}"
-    what = f"a {base.format} matrix multiplication scheme of rank {base.rank} over {base.ring}"
+    entries = bibtex_entries(base.format, base.rank, base.ring, plan.digest, plan.provenance, version)
+    # BibTeX has no comments: it passes over all that stands between entries and has no at sign.
+    first = comment(plan, version, "%").replace("@", "(at)") + "\n" if heading else ""
+    return first + entries
+
+
+def bibtex_entries(format: Format, rank: int, ring: Ring, identity: str, known: Provenance | None, version: str) -> str:
+    """The entries of ``emit_bibtex`` for a scheme of which only facts are at hand.
+
+    Args:
+        format: of the scheme.
+        rank: its number of products.
+        ring: of its coefficients.
+        identity: its id.
+        known: where it comes from.
+        version: of this program.
+    """
+    key = f"scheme-{format}-{rank}-{ring}-{identity[:12]}"
+    what = f"a {format} matrix multiplication scheme of rank {rank} over {ring}"
     record = {
         "title": f"{{{what[0].upper()}{what[1:]}}}",
         "author": "{subcubic catalog}",
         "howpublished": f"subcubic {escaped(version)}",
-        "note": f"SHA-256 of the canonical bytes: {plan.digest}",
-        **_year(plan.provenance.created_utc if plan.provenance else ""),
+        "note": f"SHA-256 of the canonical bytes: {identity}",
+        **_year(known.created_utc if known else ""),
     }
-    entries = [*_origin(plan, f"{key}-origin", what), _entry(key, record)]
-    # BibTeX has no comments: it passes over all that stands between entries and has no at sign.
-    first = comment(plan, version, "%").replace("@", "(at)") + "\n" if heading else ""
-    return first + "\n".join(entries)
+    return "\n".join([*_origin(known, f"{key}-origin", what), _entry(key, record)])
 
 
-def _origin(plan: Plan, key: str, what: str) -> list[str]:
+def _origin(known: Provenance | None, key: str, what: str) -> list[str]:
     """The entry of the work, or none."""
-    known = plan.provenance
     if known is None or not (inline(known.citation) or inline(known.discoverer)):
         return []
     citation, finder, source = (inline(text) for text in (known.citation, known.discoverer, known.source))

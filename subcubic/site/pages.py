@@ -13,8 +13,9 @@ import jinja2
 from catalog.formats.json_format import CONVENTION
 from catalog.formulas import formulas
 from catalog.measures import exponent, stability
+from codegen.emit_bibtex import bibtex_entries
 from subcubic.output import cell
-from subcubic.site import citation, matrices, measured, plots, ranks
+from subcubic.site import matrices, measured, plots, ranks
 from subcubic.site.downloads import CODE_LIMIT, FORMULAS, SHOWN, Download, has_code
 from subcubic.site.model import Content, Group, Sheet
 
@@ -32,7 +33,7 @@ class Pages:
     """
 
     def __init__(self, content: Content, version: str, commit: str, created: str) -> None:
-        self.content = content
+        self.content, self._version = content, f"{version} ({commit})"
         self._environment = jinja2.Environment(
             loader=jinja2.FunctionLoader(_template),
             autoescape=True,
@@ -86,7 +87,7 @@ class Pages:
             parents=[(parent, self.content.named(parent)) for parent in sheet.made.parents],
             users=self.content.users.get(sheet.row.id, []),
             options=json.dumps(sheet.made.options, ensure_ascii=False) if sheet.made.options else "",
-            bibtex=citation.bibtex(sheet.row, sheet.made),
+            bibtex=bibtex_entries(scheme.format, scheme.rank, scheme.ring, sheet.row.id, sheet.made, self._version),
             code=has_code(scheme),
             code_limit=CODE_LIMIT,
             columns=measured.COLUMNS,

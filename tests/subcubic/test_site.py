@@ -16,7 +16,6 @@ from catalog.scheme import Format, Ring, Scheme
 from catalog.store import Catalog
 from catalog.transform import extend
 from subcubic.site import matrices, ranks
-from subcubic.site.citation import tex
 from subcubic.site.pages import script_json
 from tests.subcubic.site_pages import Page, pages, target
 
@@ -105,9 +104,13 @@ def test_texts_of_strangers_stay_texts(site, home, stocked):
     assert json.loads(script_json({"a": EVIL})) == {"a": EVIL}
 
 
-def test_bibtex_cannot_be_left_early():
-    text = tex("a} , b = {\\input{x}\n% c & d_e")
-    assert text == r"a\} , b = \{\textbackslash{}input\{x\} \% c \& d\_e"
+def test_a_page_cites_a_scheme_as_an_export_does(cli, site, home, stocked):
+    identity = stocked[3]
+    exported = cli("export", identity[:16], "--to", "bibtex", "-o", home / "x.bib")
+    assert exported.code == 0
+    entry = (home / "x.bib").read_text().partition("@misc{")[2].splitlines()[0]
+    (page,) = (home / "site" / "schemes").glob(f"*{identity[:16]}.html")
+    assert f"@misc{{{entry}" in page.read_text() and identity[:12] in entry
 
 
 def test_downloads_are_the_scheme(site, home, stocked, tmp_path):
