@@ -11,7 +11,8 @@ import re
 
 from catalog.formats.draft import Draft
 from catalog.formats.errors import Flaw
-from catalog.formats.numbers import LARGEST, ComplexError, factor_from
+from catalog.formats.factors import LARGEST, factor_from
+from catalog.formats.numbers import ComplexError
 
 KIND = "AlphaEvolve cell"
 _BEGIN = re.compile(r"(\w{1,80})\s*=\s*\(\s*(?=(?:np|jnp|numpy)\.array\()")

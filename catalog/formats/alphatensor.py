@@ -16,8 +16,8 @@ import numpy as np
 
 from catalog.formats.draft import Draft
 from catalog.formats.errors import Flaw
+from catalog.formats.factors import factor_from
 from catalog.formats.npy import array_of
-from catalog.formats.numbers import factor_from
 
 KIND = "AlphaTensor npz"
 # The largest archive that is unpacked: a compressed file of a few kB can claim to hold terabytes.

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import lcm
-
-import numpy as np
 
 from catalog.scheme import Factor, Ring
 
 Entry = int | Fraction
-_LARGEST = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -34,22 +29,3 @@ class Draft:
     sizes: tuple[int, int, int] | None = None
     ring: Ring | None = None
     name: str = ""
-
-
-def factor_of(rows: Sequence[Sequence[Entry]]) -> tuple[Factor, int]:
-    """Integers and fractions as int64 numerators with one denominator.
-
-    Args:
-        rows: [entries][r].
-
-    Raises:
-        ValueError: rows of several lengths, or a numerator that has no 64 bits.
-    """
-    if len({len(row) for row in rows}) > 1:
-        raise ValueError(f"rows have {' and '.join(map(str, sorted({len(row) for row in rows})))} entries")
-    common = lcm(1, *(entry.denominator for row in rows for entry in row if isinstance(entry, Fraction)))
-    scaled = [[int(entry * common) for entry in row] for row in rows]
-    peak = max((abs(entry) for row in scaled for entry in row), default=0)
-    if peak >= _LARGEST or common >= _LARGEST:
-        raise ValueError("a coefficient has no 64 bits")
-    return np.array(scaled, dtype=np.int64).reshape(len(rows), len(rows[0]) if rows else 0), common

@@ -37,3 +37,8 @@ class Flaw:
     kind: str
     name: str
     reason: str
+
+
+def shown(text: str) -> str:
+    """A piece of a file for a sentence, cut to a readable length."""
+    return repr(text if len(text) <= 40 else f"{text[:37]}...")

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from catalog.formats import alphatensor
 from catalog.formats.draft import Draft
 from catalog.formats.errors import Flaw
+from catalog.formats.factors import LARGEST
 from catalog.formats.npy import MAGIC, array_of
-from catalog.formats.numbers import LARGEST
 from catalog.formats.readings import is_plausible
 from catalog.scheme import Factor, Ring
 

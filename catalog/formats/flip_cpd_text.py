@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from catalog.formats.draft import Draft, Entry
-from catalog.formats.numbers import entry_of, factor_from_sparse
+from catalog.formats.factors import factor_from_sparse
+from catalog.formats.numbers import entry_of
 from catalog.scheme import Factor
 
 KIND = "flip-cpd text"

@@ -11,7 +11,8 @@ import json
 from typing import Any
 
 from catalog.formats.draft import Draft, Entry
-from catalog.formats.numbers import LARGEST, entry_of, factor_from, factor_from_sparse
+from catalog.formats.factors import LARGEST, factor_from, factor_from_sparse
+from catalog.formats.numbers import entry_of
 from catalog.formats.reduced import expanded
 from catalog.scheme import MAX_DIMENSION, Factor, Ring
 

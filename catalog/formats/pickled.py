@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from catalog.formats.numbers import LARGEST
+from catalog.formats.factors import LARGEST
 
 # What the names stand for; none of them is looked up. numpy 2 renamed numpy.core.
 _KNOWN = {

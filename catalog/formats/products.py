@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from catalog.formats.draft import Entry
-from catalog.formats.text_common import NUMBER, bounded, number, shown
+from catalog.formats.errors import shown
+from catalog.formats.numbers import NUMBER, bounded, number
 from catalog.scheme import MAX_DIMENSION
 
 _TOKEN = re.compile(

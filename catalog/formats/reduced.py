@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from catalog.formats.draft import Entry
-from catalog.formats.numbers import LARGEST, entry_of
+from catalog.formats.factors import LARGEST
+from catalog.formats.numbers import entry_of
 
 _WIDEST = 1 << 62
 

@@ -13,7 +13,8 @@ from itertools import islice
 from pathlib import Path
 
 from catalog.formats.draft import Draft, Entry
-from catalog.formats.numbers import LARGEST, entry_of, factor_from_sparse
+from catalog.formats.factors import LARGEST, factor_from_sparse
+from catalog.formats.numbers import entry_of
 
 KIND = "PLinOpt sms"
 _HEADER = re.compile(r"\s*(\d{1,9})\s+(\d{1,9})\s+[A-Z]\s*")

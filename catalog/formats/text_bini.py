@@ -13,17 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catalog.formats.draft import Draft
-from catalog.formats.text_common import (
-    Numbers,
-    content_lines,
-    draft_of,
-    numbered,
-    require_cells,
-    require_ring,
-    shown,
-    stated_ring,
-    text_of,
-)
+from catalog.formats.errors import shown
+from catalog.formats.factors import Numbers, require_cells
+from catalog.formats.text_common import content_lines, draft_of, numbered, require_ring, stated_ring, text_of
 from catalog.scheme import Format, Ring, Scheme
 
 _NAMES = ("alpha", "beta", "gamma")

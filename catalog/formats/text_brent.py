@@ -13,15 +13,9 @@ from itertools import product
 import numpy as np
 
 from catalog.formats.draft import Draft
-from catalog.formats.text_common import (
-    Numbers,
-    draft_of,
-    numbered,
-    require_ring,
-    shown,
-    sizes_of,
-    text_of,
-)
+from catalog.formats.errors import shown
+from catalog.formats.factors import Numbers
+from catalog.formats.text_common import draft_of, numbered, require_ring, sizes_of, text_of
 from catalog.scheme import Ring, Scheme
 
 _EQUATION = re.compile(rb"^[ \t]*\d{6}:[^=\n]*=", re.MULTILINE)

@@ -14,19 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from catalog.formats.draft import Draft, Entry
-from catalog.formats.text_common import (
-    Codes,
-    Numbers,
-    content_lines,
-    draft_of,
-    pieces,
-    require_ring,
-    shown,
-    sparse_factor,
-    stated_ring,
-    text_of,
-    written,
-)
+from catalog.formats.errors import shown
+from catalog.formats.factors import Codes, Numbers, sparse_factor
+from catalog.formats.text_common import content_lines, draft_of, pieces, require_ring, stated_ring, text_of, written
 from catalog.scheme import Factor, Ring, Scheme
 
 # The parameter of an approximate scheme: a letter, a power, and 'i' for the inverse, as in -x2i.

@@ -1,32 +1,18 @@
-"""What all readers of scheme text share: exact numbers, comments, dense factor matrices, sizes, one kind of error."""
+"""What all readers and writers of scheme text share: lines, comments, sizes, rings, drafts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import lru_cache
-from math import lcm
 
 import numpy as np
-from numpy.typing import NDArray
 
-from catalog.formats.draft import Draft, Entry
-from catalog.scheme import MAX_DIMENSION, Factor, Format, Ring, Scheme
+from catalog.formats.draft import Draft
+from catalog.scheme import Factor, Format, Ring, Scheme
 
-Codes = NDArray[np.int32]
-
-NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
-_DECIMAL = re.compile(rf"([+-]?)({NUMBER})(?:/(\d+))?")
 _MODULO_2 = re.compile(rb"^[ \t]*#[^\n]*?\bmod(?:ulo)?[ -]?2\b", re.IGNORECASE | re.MULTILINE)
-# A coefficient must fit 64 bits in the end; scalars on the way there may be longer, but not without bound.
-_DIGITS = 40
-_BITS = 256
-_LARGEST = 1 << 62
 _BLANK = re.compile(r"\s")
-_INNER = re.compile(r"(?<=[-+/])\s+|\s+(?=/)")
-# Of one factor matrix. A few bytes of text can ask for a matrix of any size.
-_CELLS = 1 << 25
 
 
 def text_of(data: bytes) -> str:
@@ -37,11 +23,6 @@ def text_of(data: bytes) -> str:
 def line_at(text: str, position: int) -> int:
     """The number, from 1, of the line that holds a position."""
     return text.count("\n", 0, position) + 1
-
-
-def shown(text: str) -> str:
-    """A piece of a file for a sentence, cut to a readable length."""
-    return repr(text if len(text) <= 40 else f"{text[:37]}...")
 
 
 def blanked(text: str, comments: re.Pattern[str]) -> str:
@@ -66,126 +47,6 @@ def content_lines(data: bytes, count: int = 2) -> list[bytes]:
 def stated_ring(data: bytes) -> Ring | None:
     """F2 if a comment line of the file says "mod 2", else None."""
     return Ring.F2 if _MODULO_2.search(data) else None
-
-
-def bounded(value: Entry) -> Entry:
-    """The value itself.
-
-    Raises:
-        ValueError: it is too long for a coefficient.
-    """
-    if max(value.numerator.bit_length(), value.denominator.bit_length()) > _BITS:
-        raise ValueError(f"a coefficient has more than {_BITS} bits")
-    return value
-
-
-@lru_cache(1 << 12)
-def number(text: str) -> Entry:
-    """An integer, a fraction p/q or a finite decimal, exactly.
-
-    Raises:
-        ValueError: it is none of them; complex numbers are named as such.
-    """
-    found = _DECIMAL.fullmatch(text)
-    if not found:
-        if re.fullmatch(rf"[+-]?(?:{NUMBER})?[ij]", text, re.IGNORECASE):
-            raise ValueError(f"{shown(text)} is a complex number; schemes over F2, F3, Z and Q can be read")
-        raise ValueError(f"{shown(text)} is no number")
-    sign, digits, below = found.groups()
-    power = re.split("[eE]", digits)[1:]
-    if len(text) > _DIGITS or (power and abs(int(power[0])) > _DIGITS):
-        raise ValueError(f"the number {shown(text)} is too long for a coefficient")
-    if below is not None and int(below) == 0:
-        raise ValueError(f"{shown(text)} divides by zero")
-    value = Fraction(digits) / int(below or 1) * (-1 if sign == "-" else 1)
-    return value.numerator if value.denominator == 1 else value
-
-
-class Numbers(dict[str, int]):
-    """Codes of number texts. Each distinct text is parsed once, so that dense files of many entries stay cheap.
-
-    Attributes:
-        known: the number of each code.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.known: list[Entry] = []
-
-    def __missing__(self, text: str) -> int:
-        value = number(text)
-        self[text] = len(self.known)
-        self.known.append(value)
-        return self[text]
-
-    def row(self, cells: list[str]) -> list[int]:
-        """The codes of the entries of one row of a matrix; a sign and '/' may have blanks and line ends around them.
-
-        Raises:
-            ValueError: an entry is no number, or there are more of them than a matrix has columns.
-        """
-        if len(cells) > MAX_DIMENSION:
-            raise ValueError(f"a row of {len(cells)} entries; a matrix has at most {MAX_DIMENSION} columns")
-        return [self[_joined(cell.strip())] for cell in cells]
-
-    def factor(self, codes: Codes) -> tuple[Factor, int]:
-        """int64 numerators of the same shape and their denominator.
-
-        Raises:
-            ValueError: a numerator has no 64 bits.
-        """
-        used = np.flatnonzero(np.bincount(codes.ravel(), minlength=len(self.known))).tolist()
-        common = _common(self.known[code].denominator for code in used)
-        table = np.zeros(len(self.known), dtype=np.int64)
-        for code in used:
-            table[code] = _fitting(self.known[code] * common)
-        return table[codes], common
-
-
-def _joined(cell: str) -> str:
-    """The entry without blanks beside its sign and '/'. Long ones are left for the check of numbers to refuse."""
-    return cell if len(cell) > 2 * _DIGITS else _INNER.sub("", cell)
-
-
-def sparse_factor(terms: Sequence[Mapping[int, Entry]], entries: int) -> tuple[Factor, int]:
-    """A factor matrix [entries, r] from the coefficients of each term, with its denominator.
-
-    Raises:
-        ValueError: the matrix is too large or a numerator has no 64 bits.
-    """
-    require_cells(entries, len(terms))
-    common = _common({value.denominator for term in terms for value in term.values()})
-    factor = np.zeros((entries, len(terms)), dtype=np.int64)
-    for column, term in enumerate(terms):
-        for row, value in term.items():
-            factor[row, column] = _fitting(value * common)
-    return factor, common
-
-
-def require_cells(entries: int, rank: int) -> None:
-    """Refuse a matrix that is too large to be made.
-
-    Raises:
-        ValueError: it is.
-    """
-    if entries * rank > _CELLS:
-        raise ValueError(f"a factor matrix of {entries} x {rank} is too large; the limit is {_CELLS} coefficients")
-
-
-def _common(denominators: Iterable[int]) -> int:
-    """Their least common multiple, given up as soon as it is too long."""
-    common = 1
-    for denominator in denominators:
-        common = lcm(common, denominator)
-        if common >= _LARGEST:
-            raise ValueError("the common denominator has no 64 bits")
-    return common
-
-
-def _fitting(numerator: Entry) -> int:
-    if not -_LARGEST < numerator < _LARGEST:
-        raise ValueError("a coefficient has no 64 bits")
-    return int(numerator)
 
 
 def sizes_of(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int]) -> tuple[int, int, int]:

@@ -13,18 +13,8 @@ from array import array
 import numpy as np
 
 from catalog.formats.draft import Draft
-from catalog.formats.text_common import (
-    Codes,
-    Numbers,
-    content_lines,
-    draft_of,
-    line_at,
-    pieces,
-    require_cells,
-    stated_ring,
-    text_of,
-    transposed_order,
-)
+from catalog.formats.factors import Codes, Numbers, require_cells
+from catalog.formats.text_common import content_lines, draft_of, line_at, pieces, stated_ring, text_of, transposed_order
 from catalog.scheme import Factor, Format, Ring, Scheme
 
 _HEADER = re.compile(rb"[1-9]\d?[ \t]+[1-9]\d?[ \t]+[1-9]\d?[ \t]+[1-9]\d{0,7}")

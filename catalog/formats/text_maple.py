@@ -12,17 +12,9 @@ from array import array
 import numpy as np
 
 from catalog.formats.draft import Draft
-from catalog.formats.text_common import (
-    Numbers,
-    blanked,
-    draft_of,
-    line_at,
-    require_ring,
-    shown,
-    sizes_of,
-    text_of,
-    written,
-)
+from catalog.formats.errors import shown
+from catalog.formats.factors import Numbers
+from catalog.formats.text_common import blanked, draft_of, line_at, require_ring, sizes_of, text_of, written
 from catalog.scheme import MAX_DIMENSION, Ring, Scheme
 
 _PARAMETER = re.compile(r"(?<![\w.])[A-Za-z_]\w*")

@@ -10,15 +10,15 @@ import re
 from functools import cache
 
 from catalog.formats.draft import Draft, Entry
+from catalog.formats.errors import shown
+from catalog.formats.factors import sparse_factor
 from catalog.formats.products import Form, Value, index_of, parse
 from catalog.formats.text_common import (
     content_lines,
     draft_of,
     numbered,
     require_ring,
-    shown,
     sizes_of,
-    sparse_factor,
     stated_ring,
     text_of,
     transposed_order,

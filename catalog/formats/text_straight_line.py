@@ -10,18 +10,10 @@ from __future__ import annotations
 import re
 
 from catalog.formats.draft import Draft
+from catalog.formats.errors import shown
+from catalog.formats.factors import sparse_factor
 from catalog.formats.products import Form, Value, index_of, parse
-from catalog.formats.text_common import (
-    blanked,
-    draft_of,
-    line_at,
-    require_ring,
-    shown,
-    sizes_of,
-    sparse_factor,
-    stated_ring,
-    text_of,
-)
+from catalog.formats.text_common import blanked, draft_of, line_at, require_ring, sizes_of, stated_ring, text_of
 from catalog.formats.text_products import sum_text
 from catalog.scheme import Ring, Scheme
 

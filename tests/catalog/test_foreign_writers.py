@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from catalog.formats.draft import Draft, factor_of
+from catalog.formats.draft import Draft
+from catalog.formats.factors import factor_of
 from catalog.formats.foreign_writers import (
     alphatensor_npz,
     flip_cpd_npy,
