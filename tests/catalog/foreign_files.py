@@ -8,8 +8,14 @@ from fractions import Fraction
 
 import numpy as np
 
+from catalog.formats import read_all
+from catalog.known import strassen, winograd
+from catalog.sandwich import sandwich
 from catalog.scheme import Scheme
-from catalog.transform import transpose
+from catalog.transform import concatenate, transpose
+from tests.catalog.catalog_examples import unimodular
+
+RECTANGLE = sandwich(concatenate(winograd(), strassen(), "n"), *(unimodular(s, s) for s in (2, 2, 4)))
 
 
 def rows_of(scheme: Scheme, c_transposed: bool) -> list[list[list[Fraction]]]:
@@ -186,3 +192,14 @@ def halved(scheme: Scheme) -> Scheme:
     v = np.hstack([scheme.V[:, :1], scheme.V[:, :1], scheme.V[:, 1:]])
     w = np.hstack([scheme.W[:, :1], scheme.W[:, :1], 2 * scheme.W[:, 1:]])
     return transpose(transpose(Scheme(scheme.format, "Q", u, v, w, denominators=(1, 1, 2))))
+
+
+def written(folder, data, name="no-suffix-that-tells"):
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+def only(path):
+    (item,) = read_all(path)
+    return item

@@ -68,3 +68,9 @@ def same_terms(scheme: Scheme, other: Scheme) -> bool:
         if np.any((first - second) % modulus if modulus else first != second):
             return False
     return True
+
+
+def loads(module, text: str):
+    assert module.accepts(text.encode())
+    (draft,) = module.loads(text.encode())
+    return draft
