@@ -1,7 +1,6 @@
 """What the documentation promises: its reader reads a catalog, its commands exist, its pages are all listed."""
 
 import re
-import shlex
 import shutil
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +13,7 @@ from catalog.provenance import Provenance
 from catalog.sandwich import sandwich
 from catalog.scheme import Format, Ring
 from catalog.store import Catalog
-from subcubic.__main__ import main
+from tests.commands import unknown_words
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
@@ -109,11 +108,7 @@ def test_the_guides_have_commands():
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_of_the_guides_exists(command, capsys):
-    words = shlex.split(re.sub(r"\s+#.*", "", command))
-    verb = words[: 2 if words[0] in ("catalog", "runs") else 1]
-    assert main([*verb, "--help"]) == 0
-    help_text = capsys.readouterr().out
-    assert all(word.split("=")[0] in help_text for word in words if word.startswith("--"))
+    assert unknown_words(command, capsys) == []
 
 
 def test_the_configuration_is_that_of_sphinx():

@@ -1,13 +1,12 @@
 """The README shows what the result files hold, and names only verbs and options that exist."""
 
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 
-from subcubic.__main__ import main
 from subcubic.readme import PAGES, render
+from tests.commands import unknown_words
 
 ROOT = Path(__file__).resolve().parent.parent
 README, *OTHERS = ((ROOT / page).read_text(encoding="utf-8") for page in PAGES)
@@ -35,8 +34,4 @@ def test_the_tour_has_its_commands():
 
 @pytest.mark.parametrize("command", TOUR)
 def test_every_command_of_the_tour_exists(command, capsys):
-    words = shlex.split(re.sub(r"\s+#.*", "", command))
-    verb = words[: 2 if words[0] in ("catalog", "runs") else 1]
-    assert main([*verb, "--help"]) == 0
-    help_text = capsys.readouterr().out
-    assert all(word.split("=")[0] in help_text for word in words if word.startswith("--"))
+    assert unknown_words(command, capsys) == []
