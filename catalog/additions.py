@@ -168,7 +168,7 @@ def _share(sums: list[dict[int, int]], width: int) -> list[Step]:
         items = sorted(terms.items())
         for position, (i, ci) in enumerate(items):
             for j, cj in items[position + 1 :]:
-                places.setdefault(_pair(i, ci, j, cj), set()).add(row)
+                places.setdefault(primitive_pair(i, ci, j, cj), set()).add(row)
     heap = [(-len(rows), pair) for pair, rows in places.items() if len(rows) > 1]
     heapq.heapify(heap)
     steps: list[Step] = []
@@ -185,13 +185,13 @@ def _share(sums: list[dict[int, int]], width: int) -> list[Step]:
             for old in (left, right):
                 coefficient = terms.pop(old)
                 for other, c in terms.items():
-                    gone = _pair(old, coefficient, other, c)
+                    gone = primitive_pair(old, coefficient, other, c)
                     rows = places[gone]
                     rows.discard(row)
                     if len(rows) > 1:
                         heapq.heappush(heap, (-len(rows), gone))
             for other, c in terms.items():
-                made = _pair(other, c, fresh, factor)
+                made = primitive_pair(other, c, fresh, factor)
                 rows = places.setdefault(made, set())
                 rows.add(row)
                 if len(rows) > 1:
@@ -201,7 +201,7 @@ def _share(sums: list[dict[int, int]], width: int) -> list[Step]:
     return steps
 
 
-def _pair(i: int, ci: int, j: int, cj: int) -> Pair:
+def primitive_pair(i: int, ci: int, j: int, cj: int) -> Pair:
     """The pair in ascending order of values, its coefficients primitive and the first of them positive."""
     if i > j:
         i, ci, j, cj = j, cj, i, ci

@@ -19,7 +19,7 @@ from math import gcd
 import numpy as np
 from numpy.typing import ArrayLike
 
-from catalog.additions import Pair, Program, Step, sides, straight_line
+from catalog.additions import Pair, Program, Step, primitive_pair, sides, straight_line
 from catalog.scheme import Scheme
 
 # How far a pair's key may lie above its count: below one only ties are broken at random.
@@ -213,7 +213,7 @@ def _name_pairs(sums: Sums, width: int, prefix: list[Pair], noise: float, draw: 
         items = sorted(terms.items())
         for position, (i, ci) in enumerate(items):
             for j, cj in items[position + 1 :]:
-                add(_pair(i, ci, j, cj), row)
+                add(primitive_pair(i, ci, j, cj), row)
     named: list[Pair] = []
     waiting = list(reversed(prefix))
     while waiting or heap:
@@ -232,9 +232,9 @@ def _name_pairs(sums: Sums, width: int, prefix: list[Pair], noise: float, draw: 
             for old in (left, right):
                 coefficient = terms.pop(old)
                 for other, c in terms.items():
-                    remove(_pair(old, coefficient, other, c), row)
+                    remove(primitive_pair(old, coefficient, other, c), row)
             for other, c in terms.items():
-                add(_pair(other, c, fresh, factor), row)
+                add(primitive_pair(other, c, fresh, factor), row)
             terms[fresh] = factor
         places[pair] = set()
     return named
@@ -277,13 +277,3 @@ def _add_up(parts: list[tuple[tuple[int, int], int]], steps: list[Step], width: 
         steps.append(Step(total, value, common // unit, scale // unit))
         total, common = width + len(steps) - 1, unit
     return total, common
-
-
-def _pair(i: int, ci: int, j: int, cj: int) -> Pair:
-    """The pair in ascending order of values, its coefficients primitive and the first of them positive."""
-    if i > j:
-        i, ci, j, cj = j, cj, i, ci
-    common = gcd(ci, cj)
-    if ci < 0:
-        common = -common
-    return i, j, ci // common, cj // common

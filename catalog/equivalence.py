@@ -12,7 +12,7 @@ follow from linear equations, and the certificate is checked in them exactly.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catalog.field import Equations, primitive, quotient
-from catalog.invariants import TURNS, Terms, invariant
+from catalog.invariants import TURNS, Terms
 from catalog.sandwich import inverse, sandwich
 from catalog.scheme import Ring, Scheme
 from catalog.transform import orientations
@@ -104,35 +104,6 @@ def equivalent(first: Scheme, second: Scheme, limit: int = LIMIT) -> Sandwich | 
             open_ends += chosen
     if open_ends:
         raise UndecidedError(f"{open_ends} bijections of the terms leave scales open; none of those tried fits")
-    return None
-
-
-def equivalent_of(scheme: Scheme, candidates: Iterable[tuple[str, Scheme]]) -> str | None:
-    """The id of the first candidate that is equivalent to a scheme, or None.
-
-    Candidates of other sizes, ranks, characteristics or invariants are passed over, and so are those for which the
-    question stays open.
-
-    Args:
-        scheme: exact.
-        candidates: (id, exact scheme) pairs.
-
-    Raises:
-        ValueError: the scheme is too large, see ``catalog.invariants.Terms.of``.
-    """
-    wanted = invariant(scheme)
-    for identity, other in candidates:
-        fits = (other.format.sorted, other.rank, other.ring.modulus) == (
-            scheme.format.sorted,
-            scheme.rank,
-            scheme.ring.modulus,
-        )
-        if fits and invariant(other) == wanted:
-            try:
-                if equivalent(scheme, other) is not None:
-                    return identity
-            except UndecidedError:
-                continue
     return None
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from catalog.canonical import digest
-from catalog.equivalence import Sandwich, UndecidedError, equivalent, equivalent_of
+from catalog.equivalence import Sandwich, UndecidedError, equivalent
 from catalog.field import Equations, primitive, quotient
 from catalog.invariants import TURNS, Terms, invariant, matrix_ranks
 from catalog.known import classical, strassen, winograd
@@ -122,19 +122,6 @@ def test_the_limit_leaves_the_question_open():
     assert is_certified(cube, disguised(cube, 3))
     with pytest.raises(UndecidedError, match="among 2 partial bijections"):
         equivalent(cube, cube, limit=2)
-
-
-def test_equivalent_of_names_the_first_that_fits():
-    candidates = [
-        ("rank 8", classical(Format(2, 2, 2))),
-        ("modulo 2", strassen(Ring.F2)),
-        ("glued", glued(Ring.Z, False)),
-        ("winograd", winograd()),
-        ("strassen", strassen()),
-    ]
-    assert equivalent_of(disguised(strassen(), 1), candidates) == "winograd"
-    assert equivalent_of(disguised(glued(Ring.Z, True), 1), candidates) is None
-    assert equivalent_of(disguised(glued(Ring.Z, False), 1), candidates) == "glued"
 
 
 def test_large_schemes_are_refused():
