@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Sequence
 from importlib.resources import files
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 
 from catalog.formats.json_format import CONVENTION
 from catalog.formulas import formulas
@@ -86,7 +88,7 @@ class Pages:
             stability=stability(scheme) if rounded else None,
             parents=[(parent, self.content.named(parent)) for parent in sheet.made.parents],
             users=self.content.users.get(sheet.row.id, []),
-            options=json.dumps(sheet.made.options, ensure_ascii=False) if sheet.made.options else "",
+            options=_text(sheet.made.options) if sheet.made.options else "",
             bibtex=bibtex_entries(scheme.format, scheme.rank, scheme.ring, sheet.row.id, sheet.made, self._version),
             code=has_code(scheme),
             code_limit=CODE_LIMIT,
@@ -121,6 +123,11 @@ class Pages:
 
     def _render(self, template: str, up: str, here: str, **values: Any) -> str:
         return self._environment.get_template(template).render(up=up, here=here, **values)
+
+
+def _text(value: Any) -> Markup:
+    """JSON as text between tags, where quotation marks may stay as they are: a thousand pages have many."""
+    return Markup(html.escape(json.dumps(value, ensure_ascii=False, separators=(",", ":")), quote=False))
 
 
 def script_json(value: Any) -> str:
