@@ -143,9 +143,15 @@ def _read(data: bytes) -> list[Draft | Scheme | Flaw]:
     own = npz_format if data.startswith(b"PK") else json_format if data.lstrip()[:1] == b"{" else None
     if own is not None and own.accepts(data):
         return [own.loads(data)]
+    refused: ValueError | None = None
     for reader in READERS:
         if reader.accepts(data):
-            return list(reader.loads(data))
+            try:
+                return list(reader.loads(data))
+            except ValueError as error:  # a first row of one format can look like the heading of another
+                refused = refused or error
+    if refused is not None:
+        raise refused
     if own is not None:
         return [own.loads(data)]  # says what one of ours would need
     raise UnknownFormatError
