@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,7 +12,7 @@ from catalog.store import Catalog
 from subcubic.additions_verb import fewest_recorded
 from subcubic.errors import ExitCode, guarded
 from subcubic.list_verb import best_schemes, list_schemes
-from subcubic.listing import facts_of
+from subcubic.listing import fact_text, factor_text, facts_of
 from subcubic.options import (
     CatalogPath,
     Json,
@@ -20,7 +20,7 @@ from subcubic.options import (
     existing_catalog,
     writable_catalog,
 )
-from subcubic.output import cell, note, print_json
+from subcubic.output import note, print_json
 from subcubic.reference import resolve
 from subcubic.starter import STARTER, shipped
 
@@ -52,16 +52,18 @@ def show(
         note(f"picture written to {plot}")
     facts = facts_of(found) | {"additions_found": fewest_recorded(store, found.id)}
     if json_output:
-        extra = {name: getattr(found.scheme, name).tolist() for name in "UVW"} if factors else {}
+        extra: dict[str, Any] = {}
+        if factors:
+            extra = {name: getattr(found.scheme, name).tolist() for name in "UVW"}
+            extra["denominators"] = list(found.scheme.denominators)
         print_json({**facts, "formulas": formulas(found.scheme), **extra})
         return
     width = max(map(len, facts))
     for name, value in facts.items():
-        print(f"{name.ljust(width)}  {cell(value)}")
+        print(f"{name.ljust(width)}  {fact_text(value)}")
     print("\n" + describe(found.scheme))
     if factors:
-        for name in "UVW":
-            print(f"\n{name} =\n{getattr(found.scheme, name)}")
+        print("\n" + factor_text(found.scheme))
 
 
 @app.command()

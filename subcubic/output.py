@@ -24,7 +24,11 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Plain aligned columns; numbers to the right, None as a dash."""
     cells = [[cell(value) for value in row] for row in rows]
     widths = [max(len(row[i]) for row in [list(headings), *cells]) for i in range(len(headings))]
-    numeric = [all(row[i][:1].isdigit() or row[i][:1] in "-+." for row in cells) for i in range(len(headings))]
+    # An id may begin with a digit and is no number.
+    numeric = [
+        head != "id" and all(row[i][:1].isdigit() or row[i][:1] in "-+." for row in cells)
+        for i, head in enumerate(headings)
+    ]
     lines = [
         "  ".join(
             text.rjust(width) if right else text.ljust(width)

@@ -7,6 +7,7 @@ import pytest
 from catalog import formats
 from catalog.known import classical, strassen, winograd
 from catalog.provenance import Provenance
+from catalog.sandwich import sandwich
 from catalog.scheme import Format, Ring, Scheme
 from catalog.store import Catalog
 from catalog.transform import extend
@@ -75,6 +76,28 @@ def test_show_prints_formulas_factors_and_a_picture(cli, stocked, home):
     text = cli("catalog", "show", "3x2x2").out
     assert "turned from 2x2x3 by role permutation" in text and "M11 = " in text
     assert cli("catalog", "show", "winograd", "--json").json["additions_cse"] == 15
+
+
+def test_show_says_who_found_a_scheme_and_gives_its_factors_in_full(cli, home):
+    rational = sandwich(classical(Format(4, 4, 4), Ring.Q), *(factor * np.eye(4, dtype=int) for factor in (1, 2, 1)))
+    made = Provenance(
+        "test", source="a file", discoverer="Ada", citation="A paper", licence="MIT", parents=("12", "34")
+    )
+    identity = Catalog().add(rational, made).id
+    shown = cli("catalog", "show", identity, "--factors", "--json").json
+    assert [shown[key] for key in ("discoverer", "citation", "licence")] == ["Ada", "A paper", "MIT"]
+    assert shown["denominators"] == [1, 2, 1] and shown["parents"] == ["12", "34"]
+    text = cli("catalog", "show", identity, "--factors").out
+    assert "parents          12, 34\n" in text and "licence          MIT\n" in text
+    for head, name in (("U", "U"), ("2 V", "V"), ("W", "W")):
+        assert f"\n{head} =\n" + " ".join(map(str, shown[name][0])) + "\n" in text
+    assert "parents          -\n" in cli("catalog", "show", "winograd").out
+
+
+def test_ids_stand_to_the_left_whatever_they_begin_with():
+    from subcubic.output import table
+
+    assert table(("id", "rank"), [("7c79c3bce0a1", 7)]).splitlines()[0] == "id            rank"
 
 
 def test_verify_reads_files_without_importing(cli, stocked, home):
