@@ -285,7 +285,9 @@ def resolve(index: Index, prefix: str) -> str:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise UnknownSchemeError(f"no scheme of the catalog has an id that starts with {prefix!r}; list them first")
+        raise UnknownSchemeError(
+            f"no scheme of the catalog has an id that starts with {prefix!r}; `subcubic catalog list` has all"
+        )
     shown = ", ".join(identity[:12] for identity in sorted(found)[:3])
     raise UnknownSchemeError(
         f"{len(found)} schemes have ids that start with {prefix!r} ({shown}, ...); give more digits"

@@ -112,7 +112,10 @@ def verify(
 @guarded
 def merge(
     other: Annotated[
-        Path, typer.Argument(help="Folder of the catalog to take from, or `starter` for what this project ships.")
+        Path,
+        typer.Argument(
+            metavar="FOLDER", help="Folder of the catalog to take from, or `starter` for what this project ships."
+        ),
     ],
     catalog: CatalogPath = None,
     json_output: Json = False,

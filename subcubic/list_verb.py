@@ -32,7 +32,9 @@ class Sort(StrEnum):
     CREATED = "created"
 
 
-FormatArgument = Annotated[str | None, typer.Argument(help="Only this format, in any order of its sizes.")]
+FormatArgument = Annotated[
+    str | None, typer.Argument(metavar="FORMAT", help="Only this format, in any order of its sizes.")
+]
 
 
 @guarded

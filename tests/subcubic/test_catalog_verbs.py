@@ -135,6 +135,8 @@ def test_corrupt_files_are_refused_by_name(cli, stocked, home, content):
     for command in (("catalog", "import", path), ("catalog", "verify", path), ("export", path)):
         done = cli(*command)
         assert done.code == 1
+        if "none of the formats" in done.err:
+            assert "`subcubic catalog import --help`" in done.err
         assert "broken.json" in done.err and len(done.err.strip().splitlines()) == 1
     assert len(Catalog().rows()) == len(stocked)
 
@@ -150,6 +152,9 @@ def test_unknown_and_ambiguous_references(cli, stocked):
     assert cli("catalog", "show", "").code == 2
     assert cli("catalog", "show", "2x2").code == 2
     assert "search 4x4x4" in cli("catalog", "show", "4x4x4").err
+    misspelt = cli("catalog", "show", "strasen")
+    assert misspelt.code == 1 and "built-in name (strassen, winograd" in misspelt.err
+    assert "`subcubic catalog list`" in misspelt.err and "`subcubic catalog list`" in cli("export", "ffff").err
     assert cli("catalog", "export", "winograd", "-o", "scheme.txt").code == 2
 
 
