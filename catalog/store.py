@@ -124,8 +124,9 @@ class Catalog:
             NotExactError: a scheme of the other catalog is not exact.
             CatalogError: one of the two catalogs is missing or cannot be read or written.
         """
-        if not other.path.is_dir():
-            raise CatalogError(f"there is no catalog at {other.path}; name the folder that holds its shards")
+        # A folder of anything else must not pass for a catalog without schemes.
+        if not (other.path / "shards").is_dir():
+            raise CatalogError(f"there is no catalog at {other.path}; name a folder in which there is one named shards")
         added: list[Added] = []
         pairs = ((entry.scheme, entry.provenance) for entry in other.entries())
         while batch := list(islice(pairs, _COMPACT)):

@@ -123,8 +123,6 @@ def merge(
     """Add every scheme of another catalog, each proved anew; the other one is left as it is."""
     if str(other) == STARTER and not other.exists():
         other = shipped()
-    if not other.is_dir():
-        raise FileNotFoundError(f"no catalog at {other}: it is not a folder")
     added = [item.status for item in writable_catalog(catalog).merge(Catalog(other))]
     new = added.count("new")
     if json_output:
@@ -137,7 +135,8 @@ def merge(
 @guarded
 def compact(catalog: CatalogPath = None, json_output: Json = False) -> None:
     """Merge the shards of the catalog into few large ones."""
-    shards = writable_catalog(catalog).compact()
+    # A mistyped folder must not become a catalog.
+    shards = writable_catalog(catalog).compact() if existing_catalog(catalog).path.exists() else 0
     if json_output:
         print_json({"shards": shards})
     else:
@@ -158,9 +157,11 @@ def fsck(catalog: CatalogPath = None, json_output: Json = False) -> ExitCode:
             }
         )
     else:
-        print(f"{report.shards} shards, {report.schemes} schemes, {len(report.bad)} bad")
+        print(f"{report.shards} shards, {report.schemes} schemes, {len(report.bad)} bad files")
         for bad in report.bad:
             note(f"subcubic: {bad.path}: {bad.reason}")
+        if report.bad:
+            note("put a sound copy in the place of each, or move it out of the catalog: only what it held is lost then")
     return ExitCode.ERROR if report.bad else ExitCode.DONE
 
 

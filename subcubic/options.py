@@ -93,7 +93,9 @@ def existing_catalog(path: Path | None) -> Catalog:
     catalog = Catalog(path)
     starter.seed(catalog)
     if not catalog.path.exists():
-        note(f"there is no catalog at {catalog.path} yet; the first search makes it")
+        note(
+            f"there is no catalog at {catalog.path} yet; the first search makes it, or `subcubic catalog merge starter`"
+        )
     for damage in catalog.damaged():
         note(f"subcubic: left out: {damage}")
     return catalog

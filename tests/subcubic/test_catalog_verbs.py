@@ -168,6 +168,11 @@ def test_fsck_names_a_flipped_bit(cli, stocked):
     done = cli("catalog", "fsck", "--json")
     assert done.code == 1
     assert shard.name in done.json["bad"][0]["path"]
+    assert "sound copy" in cli("catalog", "fsck").err
+    # What the index lists is not hashed at every reading.
+    (Catalog().path / "index.h5").unlink()
+    (line,) = (check["detail"] for check in cli("doctor", "--json").json["checks"] if check["name"] == "catalog")
+    assert "1 damaged files left out" in line
 
 
 def test_an_unwritable_place_is_one_sentence(cli, home):
@@ -192,7 +197,11 @@ def test_merge_and_compact_keep_every_scheme(cli, stocked, home):
     assert cli("catalog", "compact", "--json").json["shards"] == 1
     assert {row.id for row in Catalog().rows()} == before and len(before) == len(stocked) + 1
     assert cli("catalog", "fsck").code == 0
-    assert cli("catalog", "merge", home / "nowhere").code == 1
+    (home / "papers").mkdir()
+    for other in ("nowhere", "papers"):
+        refused = cli("catalog", "merge", home / other)
+        assert refused.code == 1 and "there is no catalog at" in refused.err
+    assert not list((home / "papers").iterdir())
 
 
 def test_rings_are_named_as_in_search(cli, stocked):
@@ -201,9 +210,10 @@ def test_rings_are_named_as_in_search(cli, stocked):
 
 
 def test_a_catalog_that_is_not_there_is_said(cli, home):
-    for verb in ("list", "best", "fsck"):
+    for verb in ("list", "best", "fsck", "compact"):
         done = cli("catalog", verb, "--catalog", home / "mistyped")
-        assert done.code == 0 and "no catalog at" in done.err
+        assert done.code == 0 and "no catalog at" in done.err and "`subcubic catalog merge starter`" in done.err
+        assert not (home / "mistyped").exists()
 
 
 def test_one_bad_file_does_not_keep_the_others_out(cli, home):
