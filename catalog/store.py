@@ -60,6 +60,11 @@ class Catalog:
         self.generator = generator or Generator()
         self._folder = Folder(self.path, self.generator)
 
+    @property
+    def is_made(self) -> bool:
+        """Whether the folder is a catalog, and not one that is missing or holds something else."""
+        return self._folder.shards.is_dir() or self._folder.index_path.exists()
+
     # Writing
 
     def add(self, scheme: Scheme, provenance: Provenance) -> Added:
@@ -125,7 +130,7 @@ class Catalog:
             CatalogError: one of the two catalogs is missing or cannot be read or written.
         """
         # A folder of anything else must not pass for a catalog without schemes.
-        if not (other.path / "shards").is_dir():
+        if not other.is_made:
             raise CatalogError(f"there is no catalog at {other.path}; name a folder in which there is one named shards")
         added: list[Added] = []
         pairs = ((entry.scheme, entry.provenance) for entry in other.entries())
@@ -246,7 +251,7 @@ class Catalog:
             CatalogError: the catalog cannot be read, or was written by a newer version.
         """
         report = check_shards(self._folder.shards)
-        if not self.path.exists():
+        if not self.is_made:
             return report
         fits = self._folder.index_fits()
         try:

@@ -136,7 +136,7 @@ def merge(
 def compact(catalog: CatalogPath = None, json_output: Json = False) -> None:
     """Merge the shards of the catalog into few large ones."""
     # A mistyped folder must not become a catalog.
-    shards = writable_catalog(catalog).compact() if existing_catalog(catalog).path.exists() else 0
+    shards = writable_catalog(catalog).compact() if existing_catalog(catalog).is_made else 0
     if json_output:
         print_json({"shards": shards})
     else:

@@ -1,5 +1,6 @@
 import json
 import os
+from itertools import product
 
 import numpy as np
 import pytest
@@ -98,6 +99,7 @@ def test_ids_stand_to_the_left_whatever_they_begin_with():
     from subcubic.output import table
 
     assert table(("id", "rank"), [("7c79c3bce0a1", 7)]).splitlines()[0] == "id            rank"
+    assert table(("rank", "recipe"), [(7, "2x2x2:7 [20723262]")]).splitlines()[0] == "rank  recipe"
 
 
 def test_verify_reads_files_without_importing(cli, stocked, home):
@@ -210,10 +212,11 @@ def test_rings_are_named_as_in_search(cli, stocked):
 
 
 def test_a_catalog_that_is_not_there_is_said(cli, home):
-    for verb in ("list", "best", "fsck", "compact"):
-        done = cli("catalog", verb, "--catalog", home / "mistyped")
+    (home / "papers").mkdir()
+    for verb, place in product(("list", "best", "fsck", "compact"), ("mistyped", "papers")):
+        done = cli("catalog", verb, "--catalog", home / place)
         assert done.code == 0 and "no catalog at" in done.err and "`subcubic catalog merge starter`" in done.err
-        assert not (home / "mistyped").exists()
+        assert not (home / "mistyped").exists() and not list((home / "papers").iterdir())
 
 
 def test_one_bad_file_does_not_keep_the_others_out(cli, home):
