@@ -1,5 +1,6 @@
 """What the documentation promises: its reader reads a catalog, its commands exist, its pages are all listed."""
 
+import json
 import re
 import shutil
 from fractions import Fraction
@@ -8,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from catalog.canonical import digest
 from catalog.known import classical, strassen, winograd
 from catalog.provenance import Provenance
 from catalog.sandwich import sandwich
@@ -98,6 +100,25 @@ def test_canonical_bytes_are_as_the_page_says(tmp_path):
         terms.append([u, v, w])
     text = json.dumps([[2, 2, 2], "Z", 1, sorted(terms)], separators=(",", ":"))
     assert hashlib.sha256(text.encode()).hexdigest() == Catalog(tmp_path).add(scheme, Provenance("test")).id
+
+
+def test_a_scheme_file_can_be_written_by_hand_from_the_page():
+    from catalog.formats import json_format
+
+    (section,) = re.findall(r"^## Our files\n(.*?)^## ", PAGES["conventions"], re.MULTILINE | re.DOTALL)
+    keys = {
+        name for first in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE) for name in first.strip("`").split("`, `")
+    }
+    written = {**dict(zip("UVW", (side.tolist() for side in strassen().factors), strict=True))}
+    written |= {"schema_version": 1, "format": "2x2x2", "ring": "Z", "rank": 7, "denominators": [1, 1, 1]}
+    assert keys == set(written)
+    for key in keys:
+        part = json.dumps({name: value for name, value in written.items() if name != key}).encode()
+        if key == "denominators":
+            assert digest(json_format.loads(part)) == digest(strassen())
+        else:
+            with pytest.raises(ValueError, match=f"lacks {key}"):
+                json_format.loads(part)
 
 
 def test_every_page_is_in_the_table_of_contents():
