@@ -83,7 +83,8 @@ def equivalent(first: Scheme, second: Scheme, limit: int = LIMIT) -> Sandwich | 
     """
     if first.ring.modulus != second.ring.modulus:
         raise ValueError(
-            f"{first.ring} and {second.ring} have different characteristics; reduce one of the schemes first"
+            f"{first.ring} and {second.ring} have different characteristics, so that no change of basis leads from one "
+            "scheme to the other; compare schemes over Z and Q, or two over F2 or over F3"
         )
     if first.format.sorted != second.format.sorted:
         return None

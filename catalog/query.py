@@ -31,7 +31,7 @@ class Query:
         max_gap: only schemes at most so far above the best known rank.
         text: only schemes whose source or method contains it, or whose id begins with it, whatever the case.
         sort: one of ``SORTS``; ties go by format, ring, rank, planes, additions after CSE and id.
-        reverse: the worst first.
+        reverse: the worst first; what has no value of what is sorted by stays last.
     """
 
     format: Format | None = None
@@ -76,8 +76,14 @@ def select(index: Index, query: Query, speeds: Mapping[str, float] | None = None
     if query.max_gap is not None:
         near = gaps <= query.max_gap
         found, gaps = found[near], gaps[near]
-    order = _order(table[found], _key(index, found, query.sort, gaps, speeds or {}))
-    return found[order[::-1] if query.reverse else order]
+    key = _key(index, found, query.sort, gaps, speeds or {})
+    order = _order(table[found], key)
+    if query.reverse:
+        order = order[::-1]
+        if key is not None and key.dtype.kind == "f":  # what has no value is not the worst: it stays last
+            has = np.isfinite(key[order])
+            order = np.concatenate([order[has], order[~has]])
+    return found[order]
 
 
 def _said(index: Index, text: str) -> NDArray[np.bool_]:

@@ -60,6 +60,11 @@ class Catalog:
         self.generator = generator or Generator()
         self._folder = Folder(self.path, self.generator)
 
+    @property
+    def is_made(self) -> bool:
+        """Whether the folder is a catalog, and not one that is missing or holds something else."""
+        return self._folder.shards.is_dir() or self._folder.index_path.exists()
+
     # Writing
 
     def add(self, scheme: Scheme, provenance: Provenance) -> Added:
@@ -124,8 +129,9 @@ class Catalog:
             NotExactError: a scheme of the other catalog is not exact.
             CatalogError: one of the two catalogs is missing or cannot be read or written.
         """
-        if not other.path.is_dir():
-            raise CatalogError(f"there is no catalog at {other.path}; name the folder that holds its shards")
+        # A folder of anything else must not pass for a catalog without schemes.
+        if not other.is_made:
+            raise CatalogError(f"there is no catalog at {other.path}; name a folder in which there is one named shards")
         added: list[Added] = []
         pairs = ((entry.scheme, entry.provenance) for entry in other.entries())
         while batch := list(islice(pairs, _COMPACT)):
@@ -245,7 +251,7 @@ class Catalog:
             CatalogError: the catalog cannot be read, or was written by a newer version.
         """
         report = check_shards(self._folder.shards)
-        if not self.path.exists():
+        if not self.is_made:
             return report
         fits = self._folder.index_fits()
         try:
@@ -285,7 +291,9 @@ def resolve(index: Index, prefix: str) -> str:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise UnknownSchemeError(f"no scheme of the catalog has an id that starts with {prefix!r}; list them first")
+        raise UnknownSchemeError(
+            f"no scheme of the catalog has an id that starts with {prefix!r}; `subcubic catalog list` has all"
+        )
     shown = ", ".join(identity[:12] for identity in sorted(found)[:3])
     raise UnknownSchemeError(
         f"{len(found)} schemes have ids that start with {prefix!r} ({shown}, ...); give more digits"

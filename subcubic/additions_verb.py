@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -100,9 +100,16 @@ def additions(
 
 def fewest_recorded(store: Catalog, identity: str | None) -> int | None:
     """The fewest additions that a search has recorded for a scheme, None where it is not stored or none has."""
-    if identity is None:
-        return None
-    return min((m["additions"] for m in store.measurements(identity) if m.get("kind") == KIND), default=None)
+    return None if identity is None else fewest_of(store.measurements(identity)).get(identity)
+
+
+def fewest_of(measurements: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """The fewest additions that searches have recorded, by id of the scheme; other measurements are passed over."""
+    found: dict[str, int] = {}
+    for one in measurements:
+        if one.get("kind") == KIND and isinstance(count := one.get("additions"), int):
+            found[one["id"]] = min(count, found.get(one["id"], count))
+    return found
 
 
 def _leaner(

@@ -68,7 +68,10 @@ _PLAIN = {".json": "json", ".npz": "npz"}
 def export_file(
     scheme: Reference,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="File to write, or a folder; .json or .npz decides the kind.")
+        Path,
+        typer.Option(
+            "--output", "-o", help="File to write, whose .json or .npz decides the kind; or, with --kind, a folder."
+        ),
     ],
     kind: Annotated[
         str | None, typer.Option(metavar="KIND", help=f"{', '.join(KINDS)}, or {ALL} for every one, into a folder.")
@@ -111,6 +114,10 @@ def _chosen(kind: str | None, output: Path) -> str:
     """
     if kind is None:
         if output.suffix.lower() not in _PLAIN:
+            if output.is_dir():
+                raise UsageError(
+                    f"--output {output} is a folder; add --kind with one of {', '.join(KINDS)}, or {ALL} for every one"
+                )
             raise UsageError(
                 f"cannot tell the kind of scheme file from {output.name!r}; end the name in .json or .npz, or add "
                 f"--kind with one of {', '.join(KINDS)}, {ALL}"
@@ -134,7 +141,7 @@ def _all(scheme: Scheme, folder: Path, name: str) -> tuple[dict[str, list[Path]]
             refused[kind] = str(error)
             continue
         # Several kinds share a suffix.
-        stem = name if suffixes == (f".{kind}",) else f"{name}.{kind}"
+        stem = name if all(suffix.endswith(f".{kind}") for suffix in suffixes) else f"{name}.{kind}"
         written[kind] = [folder / (stem + suffix) for suffix in suffixes]
         _write(written[kind], data)
     return written, refused

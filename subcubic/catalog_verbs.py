@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,7 +12,7 @@ from catalog.store import Catalog
 from subcubic.additions_verb import fewest_recorded
 from subcubic.errors import ExitCode, guarded
 from subcubic.list_verb import best_schemes, list_schemes
-from subcubic.listing import facts_of
+from subcubic.listing import fact_text, factor_text, facts_of
 from subcubic.options import (
     CatalogPath,
     Json,
@@ -20,7 +20,7 @@ from subcubic.options import (
     existing_catalog,
     writable_catalog,
 )
-from subcubic.output import cell, note, print_json
+from subcubic.output import note, print_json
 from subcubic.reference import resolve
 from subcubic.starter import STARTER, shipped
 
@@ -52,16 +52,18 @@ def show(
         note(f"picture written to {plot}")
     facts = facts_of(found) | {"additions_found": fewest_recorded(store, found.id)}
     if json_output:
-        extra = {name: getattr(found.scheme, name).tolist() for name in "UVW"} if factors else {}
+        extra: dict[str, Any] = {}
+        if factors:
+            extra = {name: getattr(found.scheme, name).tolist() for name in "UVW"}
+            extra["denominators"] = list(found.scheme.denominators)
         print_json({**facts, "formulas": formulas(found.scheme), **extra})
         return
     width = max(map(len, facts))
     for name, value in facts.items():
-        print(f"{name.ljust(width)}  {cell(value)}")
+        print(f"{name.ljust(width)}  {fact_text(value)}")
     print("\n" + describe(found.scheme))
     if factors:
-        for name in "UVW":
-            print(f"\n{name} =\n{getattr(found.scheme, name)}")
+        print("\n" + factor_text(found.scheme))
 
 
 @app.command()
@@ -110,7 +112,10 @@ def verify(
 @guarded
 def merge(
     other: Annotated[
-        Path, typer.Argument(help="Folder of the catalog to take from, or `starter` for what this project ships.")
+        Path,
+        typer.Argument(
+            metavar="FOLDER", help="Folder of the catalog to take from, or `starter` for what this project ships."
+        ),
     ],
     catalog: CatalogPath = None,
     json_output: Json = False,
@@ -118,8 +123,6 @@ def merge(
     """Add every scheme of another catalog, each proved anew; the other one is left as it is."""
     if str(other) == STARTER and not other.exists():
         other = shipped()
-    if not other.is_dir():
-        raise FileNotFoundError(f"no catalog at {other}: it is not a folder")
     added = [item.status for item in writable_catalog(catalog).merge(Catalog(other))]
     new = added.count("new")
     if json_output:
@@ -132,7 +135,8 @@ def merge(
 @guarded
 def compact(catalog: CatalogPath = None, json_output: Json = False) -> None:
     """Merge the shards of the catalog into few large ones."""
-    shards = writable_catalog(catalog).compact()
+    # A mistyped folder must not become a catalog.
+    shards = writable_catalog(catalog).compact() if existing_catalog(catalog).is_made else 0
     if json_output:
         print_json({"shards": shards})
     else:
@@ -153,9 +157,11 @@ def fsck(catalog: CatalogPath = None, json_output: Json = False) -> ExitCode:
             }
         )
     else:
-        print(f"{report.shards} shards, {report.schemes} schemes, {len(report.bad)} bad")
+        print(f"{report.shards} shards, {report.schemes} schemes, {len(report.bad)} bad files")
         for bad in report.bad:
             note(f"subcubic: {bad.path}: {bad.reason}")
+        if report.bad:
+            note("put a sound copy in the place of each, or move it out of the catalog: only what it held is lost then")
     return ExitCode.ERROR if report.bad else ExitCode.DONE
 
 

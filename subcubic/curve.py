@@ -24,7 +24,7 @@ Sample = dict[str, Any]
 
 @guarded
 def show(
-    name: Annotated[str, typer.Argument(help="Name of the run, or its beginning.")],
+    name: Annotated[str, typer.Argument(metavar="RUN", help="Name of the run, or its beginning.")],
     follow: Annotated[bool, typer.Option("--follow", help="Go on until the search ends.")] = False,
     json_output: Annotated[bool, typer.Option("--json", help="The progress as JSON lines, as it is stored.")] = False,
 ) -> None:

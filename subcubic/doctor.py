@@ -146,7 +146,9 @@ def _catalog(path: Path | None) -> str:
     # The catalog is made by its first write; until then the nearest folder that exists has to be writable.
     place = next(folder for folder in (store.path, *store.path.absolute().parents) if folder.exists())
     with tempfile.TemporaryFile(dir=place):
-        return f"{store.path}, {len(store.rows())} schemes, writable"
+        damaged = len(store.damaged())
+        left_out = f", {damaged} damaged files left out, which `subcubic catalog fsck` names" if damaged else ""
+        return f"{store.path}, {len(store.rows())} schemes, writable{left_out}"
 
 
 def _cache() -> str:

@@ -49,7 +49,8 @@ def _empty(words: Sequence[str]) -> str | None:
 
 def _told(error: Any, words: Sequence[str]) -> str:
     """What Click says of a usage error, the value in question, and where to read more."""
-    message = " ".join(error.format_message().split()).rstrip(".")
+    # Typer checks choices by Pydantic, whose words for its own kind of error mean nothing here.
+    message = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
     values = _given(getattr(error, "param", None), words)
     if values and not any(value in message for value in values):
         shown = " or ".join(repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}...") for value in values)

@@ -16,7 +16,9 @@ from subcubic.reference import resolve
 @guarded
 def equivalent(
     scheme: Reference,
-    other: Annotated[str | None, typer.Argument(help="A second scheme; by default all that are stored.")] = None,
+    other: Annotated[
+        str | None, typer.Argument(metavar="OTHER", help="A second scheme; by default all that are stored.")
+    ] = None,
     catalog: CatalogPath = None,
     json_output: Json = False,
 ) -> ExitCode:

@@ -44,7 +44,10 @@ class Equivalents:
             ValueError: the scheme is too large for its invariants.
         """
         if scheme.format.volume > _TESTED:
-            raise ValueError(f"{scheme.format} is too large: invariants are compared up to m*k*n = {_TESTED}")
+            raise ValueError(
+                f"{scheme.format} is too large: invariants are compared up to m*k*n = {_TESTED}; "
+                "name the second scheme as well"
+            )
         return list(self._alike(scheme))
 
     def _alike(self, scheme: Scheme) -> Iterator[tuple[str, bool | None]]:

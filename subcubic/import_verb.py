@@ -23,9 +23,7 @@ _LINES_S = 10.0
 
 @guarded
 def import_files(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILES_OR_FOLDERS...", help="Scheme files, and folders of them.")
-    ],
+    files: Annotated[list[Path], typer.Argument(metavar="FILES_OR_FOLDERS", help="Scheme files, and folders of them.")],
     source: Annotated[str | None, typer.Option(help="Where the schemes are from, instead of the file's name.")] = None,
     licence: Annotated[str, typer.Option(help="Licence of the source.")] = "",
     discoverer: Annotated[str, typer.Option(help="Who found the schemes.")] = "",
@@ -38,6 +36,9 @@ def import_files(
     Reads our JSON and npz, AlphaTensor npz, JSON of FastMatrixMultiplication and MMC, AlphaEvolve cells, PLinOpt
     triples, flip-cpd arrays, flip graph text, products of sums, Mathematica, Maple, coefficient matrices, Bini, Brent
     and straight-line listings, also packed by gzip or bzip2. Conventions are found by verification.
+
+    A scheme is `new` or a `duplicate` of a stored one; `equivalent` is a new one that is a stored one in other bases
+    and roles, which is decided up to 3x3x3.
     """
     from catalog.formats import together
     from subcubic.equivalents import Equivalents

@@ -32,7 +32,9 @@ class Sort(StrEnum):
     CREATED = "created"
 
 
-FormatArgument = Annotated[str | None, typer.Argument(help="Only this format, in any order of its sizes.")]
+FormatArgument = Annotated[
+    str | None, typer.Argument(metavar="FORMAT", help="Only this format, in any order of its sizes.")
+]
 
 
 @guarded
@@ -44,8 +46,8 @@ def list_schemes(
         int | None, typer.Option(help="Only schemes at most so far above the best known rank; 0 for those at it.")
     ] = None,
     text: Annotated[str, typer.Option(help="Only schemes whose source or method has this text, or id begins so.")] = "",
-    sort: Annotated[Sort, typer.Option(help="Best first by this.")] = Sort.FORMAT,
-    reverse: Annotated[bool, typer.Option("--reverse", help="Worst first.")] = False,
+    sort: Annotated[Sort, typer.Option(help="Best first by this; by created: oldest first.")] = Sort.FORMAT,
+    reverse: Annotated[bool, typer.Option("--reverse", help="Worst first; what has no value stays last.")] = False,
     limit: Annotated[
         int | None, typer.Option(help=f"How many are shown; {_MOST_LINES} if not said, with --json all.")
     ] = None,

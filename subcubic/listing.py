@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catalog.bounds import best_known
+from catalog.scheme import Scheme
 from catalog.store import Row
-from subcubic.output import table
+from subcubic.output import cell, table
 from subcubic.reference import Resolved
 
 
@@ -67,11 +68,30 @@ def facts_of(found: Resolved) -> dict[str, Any]:
         "origin": found.origin,
         "method": found.provenance.method,
         "source": found.provenance.source or None,
+        "discoverer": found.provenance.discoverer or None,
+        "citation": found.provenance.citation or None,
+        "licence": found.provenance.licence or None,
         "seed": found.provenance.seed,
         "commit": found.provenance.commit,
         "created_utc": found.provenance.created_utc,
         "parents": list(found.provenance.parents),
     }
+
+
+def fact_text(value: Any) -> str:
+    """A fact as text for people."""
+    return cell(", ".join(value) or None if isinstance(value, list) else value)
+
+
+def factor_text(scheme: Scheme) -> str:
+    """U, V and W in full: NumPy would leave out the middle of large ones, and says nothing of a denominator."""
+    blocks = []
+    for name, denominator in zip("UVW", scheme.denominators, strict=True):
+        rows = [[str(entry) for entry in row] for row in getattr(scheme, name).tolist()]
+        width = max(len(entry) for row in rows for entry in row)
+        head = name if denominator == 1 else f"{denominator} {name}"
+        blocks.append("\n".join([f"{head} =", *(" ".join(entry.rjust(width) for entry in row) for row in rows)]))
+    return "\n\n".join(blocks)
 
 
 def by_format(rows: Sequence[Row]) -> list[Row]:

@@ -92,8 +92,10 @@ def existing_catalog(path: Path | None) -> Catalog:
     """The catalog in use, for reading; says on stderr when there is none yet, and which of its files are damaged."""
     catalog = Catalog(path)
     starter.seed(catalog)
-    if not catalog.path.exists():
-        note(f"there is no catalog at {catalog.path} yet; the first search makes it")
+    if not catalog.is_made and (catalog.path.is_dir() or not catalog.path.exists()):
+        note(
+            f"there is no catalog at {catalog.path} yet; the first search makes it, or `subcubic catalog merge starter`"
+        )
     for damage in catalog.damaged():
         note(f"subcubic: left out: {damage}")
     return catalog

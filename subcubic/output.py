@@ -9,6 +9,9 @@ from typing import Any
 
 from subcubic.errors import SCHEMA_VERSION
 
+# Headings of columns that hold no numbers, though all of their cells may begin with a digit.
+_WORDS = ("id", "recipe")
+
 
 def print_json(document: dict[str, Any]) -> None:
     """Print one document with its ``schema_version`` first."""
@@ -24,7 +27,10 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Plain aligned columns; numbers to the right, None as a dash."""
     cells = [[cell(value) for value in row] for row in rows]
     widths = [max(len(row[i]) for row in [list(headings), *cells]) for i in range(len(headings))]
-    numeric = [all(row[i][:1].isdigit() or row[i][:1] in "-+." for row in cells) for i in range(len(headings))]
+    numeric = [
+        head not in _WORDS and all(row[i][:1].isdigit() or row[i][:1] in "-+." for row in cells)
+        for i, head in enumerate(headings)
+    ]
     lines = [
         "  ".join(
             text.rjust(width) if right else text.ljust(width)

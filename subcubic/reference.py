@@ -25,6 +25,7 @@ from subcubic.version import commit, version
 
 # Digits joined by x: meant as a format, even if it is no valid one. A file of such a name is reached as ./2x2x2.
 _FORMAT_LIKE = re.compile(r"-?\d+([xX]-?\d*)+")
+_ID_LIKE = re.compile(r"[0-9a-fA-F]+")
 _TIMES = "*"  # between the factors of a Kronecker product
 # Who found the built-in schemes, and where that is printed.
 _ORIGINS = {
@@ -87,6 +88,11 @@ def resolve(reference: str, catalog: Catalog, rings: tuple[Ring, ...] = (Ring.Z,
         return Resolved(require_exact(formats.read(path)), None, f"file {path}", provenance("file", source=path.name))
     if path.suffix or path.parent.name:
         raise FileNotFoundError(f"there is no file {reference}, and it is no id, format or built-in name")
+    if not _ID_LIKE.fullmatch(reference.strip()):
+        raise LookupError(
+            f"{reference!r} is no file, format, built-in name ({BUILT_IN}) or id; "
+            "`subcubic catalog list` has all stored schemes"
+        )
     entry = catalog.get(reference)
     return Resolved(entry.scheme, entry.id, f"stored {entry.id[:12]}", entry.provenance)
 

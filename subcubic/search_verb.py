@@ -49,7 +49,9 @@ if TYPE_CHECKING:
 
 @guarded
 def search(
-    format: Annotated[str | None, typer.Argument(help="Base case m x k x n, for example 3x4x5.")] = None,
+    format: Annotated[
+        str | None, typer.Argument(metavar="FORMAT", help="Base case m x k x n, for example 3x4x5.")
+    ] = None,
     m: Annotated[int | None, typer.Option("--m", help="Rows of A and C.")] = None,
     n: Annotated[int | None, typer.Option("--n", help="Columns of B and C.")] = None,
     k: Annotated[int | None, typer.Option("--k", help="Columns of A, rows of B.")] = None,
@@ -147,7 +149,8 @@ def list_runs(json_output: Json = False) -> None:
 @runs.command()
 @guarded
 def stop(
-    name: Annotated[str, typer.Argument(help="Name of the run, or its beginning.")], json_output: Json = False
+    name: Annotated[str, typer.Argument(metavar="RUN", help="Name of the run, or its beginning.")],
+    json_output: Json = False,
 ) -> None:
     """Ask a running search to end at its next block and save its state."""
     run = Run.find(name)
@@ -164,7 +167,7 @@ def stop(
 @runs.command()
 @guarded
 def resume(
-    name: Annotated[str, typer.Argument(help="Name of the run, or its beginning.")],
+    name: Annotated[str, typer.Argument(metavar="RUN", help="Name of the run, or its beginning.")],
     budget: Annotated[str | None, typer.Option(help="New time limit, counted from the run's start.")] = None,
     steps: Annotated[int | None, typer.Option(help="New limit in steps, counted from the run's start.")] = None,
     workers: Annotated[int | None, typer.Option(help="Threads, or processes of dask.")] = None,

@@ -1,5 +1,6 @@
 """What the documentation promises: its reader reads a catalog, its commands exist, its pages are all listed."""
 
+import json
 import re
 import shutil
 from fractions import Fraction
@@ -8,11 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from catalog.canonical import digest
 from catalog.known import classical, strassen, winograd
 from catalog.provenance import Provenance
 from catalog.sandwich import sandwich
 from catalog.scheme import Format, Ring
 from catalog.store import Catalog
+from subcubic.__main__ import main
+from subcubic.starter import shipped
 from tests.commands import unknown_words
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -73,6 +77,7 @@ def test_the_tables_name_the_datasets_that_there_are(tmp_path):
     (shard,) = (tmp_path / "shards").glob("*.h5")
     for path in (shard, tmp_path / "index.h5"):
         with h5py.File(path) as file:
+            assert file["schemes"].compression == (None if path.name == "index.h5" else "gzip")
             for name in [*file, *file.attrs]:
                 assert f"`{name}`" in page, name
             for column in file["schemes"].dtype.names:
@@ -97,6 +102,25 @@ def test_canonical_bytes_are_as_the_page_says(tmp_path):
     assert hashlib.sha256(text.encode()).hexdigest() == Catalog(tmp_path).add(scheme, Provenance("test")).id
 
 
+def test_a_scheme_file_can_be_written_by_hand_from_the_page():
+    from catalog.formats import json_format
+
+    (section,) = re.findall(r"^## Our files\n(.*?)^## ", PAGES["conventions"], re.MULTILINE | re.DOTALL)
+    keys = {
+        name for first in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE) for name in first.strip("`").split("`, `")
+    }
+    written = {**dict(zip("UVW", (side.tolist() for side in strassen().factors), strict=True))}
+    written |= {"schema_version": 1, "format": "2x2x2", "ring": "Z", "rank": 7, "denominators": [1, 1, 1]}
+    assert keys == set(written)
+    for key in keys:
+        part = json.dumps({name: value for name, value in written.items() if name != key}).encode()
+        if key == "denominators":
+            assert digest(json_format.loads(part)) == digest(strassen())
+        else:
+            with pytest.raises(ValueError, match=f"lacks {key}"):
+                json_format.loads(part)
+
+
 def test_every_page_is_in_the_table_of_contents():
     (listed,) = re.findall(r"^```\{toctree\}\n.*?\n\n(.*?)```", PAGES["index"], re.MULTILINE | re.DOTALL)
     assert set(PAGES) - {"index"} == set(listed.split()) - {"api/modules"}
@@ -109,6 +133,30 @@ def test_the_guides_have_commands():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_of_the_guides_exists(command, capsys):
     assert unknown_words(command, capsys) == []
+
+
+# What a guide prints of a command that takes no search, no device and no more than a second.
+REPLAYED = {
+    command: printed
+    for text in PAGES.values()
+    for block in re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    for command, printed in re.findall(r"^\$ subcubic (.*)\n((?:[^$].*\n)*)", block, re.MULTILINE)
+    if re.match(r"catalog (best|show|verify|export)|export", command) and printed
+}
+
+
+def test_the_guides_show_what_quick_commands_print():
+    assert len(REPLAYED) >= 8
+
+
+@pytest.mark.parametrize("command", REPLAYED)
+def test_quick_commands_print_what_the_guides_show(command, capsys, monkeypatch, tmp_path):
+    """With the catalog that comes with the project; `...` stands for anything."""
+    monkeypatch.setenv("SUBCUBIC_CATALOG", str(shipped()))
+    monkeypatch.chdir(tmp_path)
+    assert main(command.split()) == 0
+    pattern = re.escape(REPLAYED[command]).replace(re.escape("...\n"), "(?s:.*)").replace(re.escape("..."), ".*")
+    assert re.match(pattern, capsys.readouterr().out), REPLAYED[command]
 
 
 def test_the_configuration_is_that_of_sphinx():

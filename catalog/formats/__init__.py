@@ -118,7 +118,8 @@ def read_all(*paths: Path) -> list[Draft | Scheme | Flaw]:
         return _read(data)
     except UnknownFormatError:
         raise UnknownFormatError(
-            f"{paths[0]} is not a scheme file: its content is none of the formats that can be read"
+            f"{paths[0]} is not a scheme file: its content is none of the formats that can be read; "
+            "`subcubic catalog import --help` names them"
         ) from None
     except FormatError:
         raise

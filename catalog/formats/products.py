@@ -68,6 +68,8 @@ def index_of(name: str) -> tuple[str, int, int]:
         row, column = (part for part in parts if part is not None)
     elif len(digits) in (2, 4):
         row, column = digits[: len(digits) // 2], digits[len(digits) // 2 :]
+    elif len(digits) == 1:
+        raise ValueError(f"{shown(name)} has one index; an entry has a row and a column, for example {letter}12")
     else:
         raise ValueError(f"the indices of {shown(name)} can be divided in more than one way; write {letter}[1,12]")
     if max(len(row), len(column)) > 4 or not (1 <= int(row) <= MAX_DIMENSION and 1 <= int(column) <= MAX_DIMENSION):

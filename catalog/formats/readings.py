@@ -43,8 +43,8 @@ class NoExactReadingError(NotExactError):
         super().__init__(scheme, violation)
         over = " and ".join(rings)
         self.args = (
-            f"no reading of this {kind} as a {scheme.format} scheme of rank {scheme.rank} is exact over {over}, with "
-            f"A, B and C row-major or column-major; with {said}, over {scheme.ring}, {violation}",
+            f"no reading of this file ({kind}) as a {scheme.format} scheme of rank {scheme.rank} is exact over {over}, "
+            f"with A, B and C row-major or column-major; with {said}, over {scheme.ring}, {violation}",
         )
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from catalog.canonical import digest
-from catalog.errors import DamagedError
+from catalog.errors import CatalogError, DamagedError
 from catalog.known import strassen, winograd
 from catalog.provenance import Provenance
 from catalog.rows import Row, summarise
 from catalog.scheme import Format, Scheme
 from catalog.store import Catalog
+from subcubic.additions_verb import fewest_of
 from subcubic.listing import gap
 from subcubic.site import measured
 from subcubic.site.measured import Measured
@@ -41,6 +43,7 @@ class Sheet:
         gap: how far its rank lies above the best known one; None where none is known.
         measured: rows, newest first.
         best: the row of the largest ratio.
+        fewest: additions of the best program that a search has recorded; None where none has.
     """
 
     row: Row
@@ -50,6 +53,7 @@ class Sheet:
     gap: int | None
     measured: tuple[Measured, ...]
     best: Measured | None
+    fewest: int | None = None
 
 
 @dataclass(frozen=True)
@@ -116,10 +120,22 @@ def gather(catalog: Catalog, results: Path | None) -> Content:
             found[identity] = (summarise(identity, make(), made), make(), made)
     notes = [str(damage) for damage in damaged]
     speeds = measured.gather(catalog, results, notes)
+    fewest: dict[str, int] = {}
+    with suppress(CatalogError):  # of which there is a note already
+        fewest = fewest_of(catalog.measurements())
     ordered = sorted(found.values(), key=lambda item: (item[0].format.sorted, item[0].ring.value, *item[0].merit))
     names = _names([row for row, _, _ in ordered])
     sheets = tuple(
-        Sheet(row, scheme, made, name, gap(row), tuple(speeds.get(row.id, ())), measured.best(speeds.get(row.id, ())))
+        Sheet(
+            row,
+            scheme,
+            made,
+            name,
+            gap(row),
+            tuple(timed := speeds.get(row.id, [])),
+            measured.best(timed),
+            fewest.get(row.id),
+        )
         for (row, scheme, made), name in zip(ordered, names, strict=True)
     )
     elsewhere = [item for identity, items in speeds.items() if identity not in found for item in items]

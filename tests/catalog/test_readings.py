@@ -90,7 +90,9 @@ def test_a_wrong_sign_is_refused_and_not_read_over_f2(ring):
         factors[2][row, term] *= -1
         wrong = dataclasses.replace(draft, factors=tuple(factors))
         assert is_exact(read_draft(dataclasses.replace(wrong, ring=Ring.F2))[0])
-        with pytest.raises(NoExactReadingError, match=r"no reading of this test file .* with C transposed, over Z"):
+        with pytest.raises(
+            NoExactReadingError, match=r"no reading of this file \(test file\) .* with C transposed, over Z"
+        ):
             read_draft(wrong)
 
 

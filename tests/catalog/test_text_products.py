@@ -63,7 +63,7 @@ def test_a_comment_says_mod_2():
         ("a112*b11*c11", "line 2: the indices of 'a112' can be divided in more than one way"),
         ("a01*b11*c11", r"line 2: 'a01' has an index outside 1\.\.64"),
         ("a[1,65]*b11*c11", "line 2: .* has an index outside"),
-        ("a1*b11*c11", "line 2: the indices of 'a1' can"),
+        ("a1*b11*c11", "line 2: 'a1' has one index"),
         ("d11*b11*c11", "line 2: 'd11' is no entry of a, b or c"),
         ("x*a11*b11*c11", "line 2: 'x' has no two indices"),
         ("a11*b11*c11 & 1", "line 2: unexpected '&'"),

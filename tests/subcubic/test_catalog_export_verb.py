@@ -72,10 +72,21 @@ def test_a_kind_of_several_files_names_each(cli, home, monkeypatch):
     assert {path.name[-11:] for path in (home / "all").iterdir()} == {".pair.L.sms", ".pair.R.sms"}
 
 
+def test_a_suffix_that_names_the_kind_is_not_repeated(cli, home):
+    assert cli("catalog", "export", "winograd", "--kind", "all", "-o", home / "all").code == 0
+    stem = f"2x2x2-7-Z-{digest(winograd())[:12]}"
+    names = {path.name for path in (home / "all").iterdir()}
+    assert {f"{stem}.L.sms", f"{stem}.json", f"{stem}.perminov.json"} <= names
+    # A folder of all kinds is read as what it is: one scheme, many times.
+    read = cli("catalog", "import", home / "all", "--json").json
+    assert read["refused"] == [] and {row["id"] for row in read["imported"]} == {digest(winograd())}
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["-o", "scheme.txt"], "end the name in .json or .npz, or add --kind with one of json, npz"),
+        (["-o", "."], "--output . is a folder; add --kind with one of json, npz"),
         (["-o", "x.json", "--kind", "xml"], "unknown kind 'xml' of scheme file; choose one of json, npz"),
         (["-o", "file", "--kind", "all"], "--output file is a file; --kind all writes a folder"),
     ],

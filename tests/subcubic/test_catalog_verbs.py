@@ -1,5 +1,6 @@
 import json
 import os
+from itertools import product
 
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from catalog import formats
 from catalog.known import classical, strassen, winograd
 from catalog.provenance import Provenance
+from catalog.sandwich import sandwich
 from catalog.scheme import Format, Ring, Scheme
 from catalog.store import Catalog
 from catalog.transform import extend
@@ -77,6 +79,29 @@ def test_show_prints_formulas_factors_and_a_picture(cli, stocked, home):
     assert cli("catalog", "show", "winograd", "--json").json["additions_cse"] == 15
 
 
+def test_show_says_who_found_a_scheme_and_gives_its_factors_in_full(cli, home):
+    rational = sandwich(classical(Format(4, 4, 4), Ring.Q), *(factor * np.eye(4, dtype=int) for factor in (1, 2, 1)))
+    made = Provenance(
+        "test", source="a file", discoverer="Ada", citation="A paper", licence="MIT", parents=("12", "34")
+    )
+    identity = Catalog().add(rational, made).id
+    shown = cli("catalog", "show", identity, "--factors", "--json").json
+    assert [shown[key] for key in ("discoverer", "citation", "licence")] == ["Ada", "A paper", "MIT"]
+    assert shown["denominators"] == [1, 2, 1] and shown["parents"] == ["12", "34"]
+    text = cli("catalog", "show", identity, "--factors").out
+    assert "parents          12, 34\n" in text and "licence          MIT\n" in text
+    for head, name in (("U", "U"), ("2 V", "V"), ("W", "W")):
+        assert f"\n{head} =\n" + " ".join(map(str, shown[name][0])) + "\n" in text
+    assert "parents          -\n" in cli("catalog", "show", "winograd").out
+
+
+def test_ids_stand_to_the_left_whatever_they_begin_with():
+    from subcubic.output import table
+
+    assert table(("id", "rank"), [("7c79c3bce0a1", 7)]).splitlines()[0] == "id            rank"
+    assert table(("rank", "recipe"), [(7, "2x2x2:7 [20723262]")]).splitlines()[0] == "rank  recipe"
+
+
 def test_verify_reads_files_without_importing(cli, stocked, home):
     wrong = winograd().W.copy()
     wrong[2, 3] += 1
@@ -112,6 +137,8 @@ def test_corrupt_files_are_refused_by_name(cli, stocked, home, content):
     for command in (("catalog", "import", path), ("catalog", "verify", path), ("export", path)):
         done = cli(*command)
         assert done.code == 1
+        if "none of the formats" in done.err:
+            assert "`subcubic catalog import --help`" in done.err
         assert "broken.json" in done.err and len(done.err.strip().splitlines()) == 1
     assert len(Catalog().rows()) == len(stocked)
 
@@ -127,6 +154,9 @@ def test_unknown_and_ambiguous_references(cli, stocked):
     assert cli("catalog", "show", "").code == 2
     assert cli("catalog", "show", "2x2").code == 2
     assert "search 4x4x4" in cli("catalog", "show", "4x4x4").err
+    misspelt = cli("catalog", "show", "strasen")
+    assert misspelt.code == 1 and "built-in name (strassen, winograd" in misspelt.err
+    assert "`subcubic catalog list`" in misspelt.err and "`subcubic catalog list`" in cli("export", "ffff").err
     assert cli("catalog", "export", "winograd", "-o", "scheme.txt").code == 2
 
 
@@ -140,6 +170,11 @@ def test_fsck_names_a_flipped_bit(cli, stocked):
     done = cli("catalog", "fsck", "--json")
     assert done.code == 1
     assert shard.name in done.json["bad"][0]["path"]
+    assert "sound copy" in cli("catalog", "fsck").err
+    # What the index lists is not hashed at every reading.
+    (Catalog().path / "index.h5").unlink()
+    (line,) = (check["detail"] for check in cli("doctor", "--json").json["checks"] if check["name"] == "catalog")
+    assert "1 damaged files left out" in line
 
 
 def test_an_unwritable_place_is_one_sentence(cli, home):
@@ -164,7 +199,11 @@ def test_merge_and_compact_keep_every_scheme(cli, stocked, home):
     assert cli("catalog", "compact", "--json").json["shards"] == 1
     assert {row.id for row in Catalog().rows()} == before and len(before) == len(stocked) + 1
     assert cli("catalog", "fsck").code == 0
-    assert cli("catalog", "merge", home / "nowhere").code == 1
+    (home / "papers").mkdir()
+    for other in ("nowhere", "papers"):
+        refused = cli("catalog", "merge", home / other)
+        assert refused.code == 1 and "there is no catalog at" in refused.err
+    assert not list((home / "papers").iterdir())
 
 
 def test_rings_are_named_as_in_search(cli, stocked):
@@ -173,9 +212,11 @@ def test_rings_are_named_as_in_search(cli, stocked):
 
 
 def test_a_catalog_that_is_not_there_is_said(cli, home):
-    for verb in ("list", "best", "fsck"):
-        done = cli("catalog", verb, "--catalog", home / "mistyped")
-        assert done.code == 0 and "no catalog at" in done.err
+    (home / "papers").mkdir()
+    for verb, place in product(("list", "best", "fsck", "compact"), ("mistyped", "papers")):
+        done = cli("catalog", verb, "--catalog", home / place)
+        assert done.code == 0 and "no catalog at" in done.err and "`subcubic catalog merge starter`" in done.err
+        assert not (home / "mistyped").exists() and not list((home / "papers").iterdir())
 
 
 def test_one_bad_file_does_not_keep_the_others_out(cli, home):

@@ -19,7 +19,7 @@ BIG = "9" * 400
     [
         (("search", "2x2x2", "--seed", "x"), "Invalid value 'x' for '--seed'"),
         (("search", "2x2x2", "--seed=x"), "Invalid value 'x' for '--seed'"),
-        (("bench", "winograd", "--dtype", "fp7"), "'fp7' is not one of"),
+        (("bench", "winograd", "--dtype", "fp7"), "'--dtype': 'fp7' is not one of"),
         (("bench", "winograd", "--limit", "y" * 400), "y...' for '--limit'"),
         (("search", "--nope"), "No such option: --nope"),
         (("nope",), "No such command 'nope'"),

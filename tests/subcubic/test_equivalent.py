@@ -32,7 +32,7 @@ def test_stored_ones_are_found(cli, home):
     rows = cli("catalog", "equivalent", added[0].id[:12], "--json").json["same_invariants"]
     assert rows == [{"id": added[1].id, "equivalent": True}]
     assert "1 stored schemes are equivalent" in cli("catalog", "equivalent", added[0].id[:12]).out
-    assert "too large" in cli("catalog", "equivalent", "classical-9x9x9").err
+    assert "name the second scheme" in cli("catalog", "equivalent", "classical-9x9x9").err
 
 
 def test_import_tells_equivalent_ones_also_within_one_batch(cli, home):

@@ -113,6 +113,17 @@ def test_a_page_cites_a_scheme_as_an_export_does(cli, site, home, stocked):
     assert f"@misc{{{entry}" in page.read_text() and identity[:12] in entry
 
 
+def test_a_page_has_the_additions_that_a_search_found(cli, stocked, home):
+    catalog = Catalog()
+    for count in (17, 16, "few"):
+        catalog.record(stocked[0], {"kind": "additions", "additions": count})
+    assert cli("catalog", "site", home / "site").code == 0
+    texts = [" ".join(" ".join(Page(path).text).split()) for path in (home / "site" / "schemes").glob("*.html")]
+    assert sum("additions found by search 16 " in text for text in texts) == 1
+    assert sum("additions found by search" in text for text in texts) == 1
+    assert cli("catalog", "show", stocked[0], "--json").json["additions_found"] == 16
+
+
 def test_downloads_are_the_scheme(site, home, stocked, tmp_path):
     for identity in stocked:
         stored = Catalog().get(identity).scheme

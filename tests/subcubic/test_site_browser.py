@@ -207,6 +207,7 @@ def test_pages_fit_the_window_and_can_be_read(browser, site, name, width, dark, 
     path = site / PAGES[name]
     browser.open(path if path.exists() else next((site / "schemes").glob(f"{PAGES[name]}*")))
     assert browser.run("document.documentElement.scrollWidth") <= width
+    assert browser.run(CAPTIONS) == [], "captions that are cut off"
     low = browser.run(CONTRAST)
     assert low == [], "texts with too little contrast"
     assert browser.run("getComputedStyle(document.querySelector('a')).transitionDuration") in ("0s", "0s, 0s")
@@ -217,6 +218,17 @@ def test_pages_fit_the_window_and_can_be_read(browser, site, name, width, dark, 
     browser.screenshot(shot)
     assert shot.read_bytes().startswith(b"\x89PNG")
 
+
+# Captions of wide tables that leave the window, before the table is scrolled or after.
+CAPTIONS = """
+[0, 150].flatMap((by) => [...document.querySelectorAll(".scroll caption")].filter((e) => {
+  const region = e.closest(".scroll");
+  region.scrollLeft = by;
+  const box = e.getBoundingClientRect();
+  region.scrollLeft = 0;
+  return box.width && (box.left < 0 || box.right > innerWidth);
+}).map((e) => e.textContent))
+"""
 
 # Texts whose contrast with what lies behind is under 4.5, by the formula of WCAG 2.
 CONTRAST = """
