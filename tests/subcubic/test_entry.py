@@ -73,6 +73,7 @@ def test_empty_values_are_refused(cli, words, named):
         ("model-check", "winograd", "--size", "tiny", "--device", "cpu", "--steps", BIG),
         *(("dispatch-check", name, BIG) for name in ("--shapes", "--calls")),
         ("dispatch-check", "--layer", f"1,{BIG}"),
+        *(("catalog", "list", name, value) for name in ("--max-gap", "--max-rank") for value in (BIG, f"-{BIG}")),
         *(("search", "2x2x2", name, BIG) for name in ("--steps", "--keep", "--seed", "--target", "--workers")),
         ("search", "2x2x2", "--steps", 10, "--walkers", 10**9),
     ],
