@@ -102,7 +102,8 @@ def fewest_recorded(store: Catalog, identity: str | None) -> int | None:
     """The fewest additions that a search has recorded for a scheme, None where it is not stored or none has."""
     if identity is None:
         return None
-    return min((m["additions"] for m in store.measurements(identity) if m.get("kind") == KIND), default=None)
+    counts = (m.get("additions") for m in store.measurements(identity) if m.get("kind") == KIND)
+    return min((count for count in counts if isinstance(count, int)), default=None)
 
 
 def _leaner(

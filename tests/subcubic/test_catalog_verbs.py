@@ -160,12 +160,27 @@ def test_merge_and_compact_keep_every_scheme(cli, stocked, home):
     second = home / "second"
     assert cli("search", "2x3x3", "--ring", "F2", "--catalog", second).code == 0
     assert cli("catalog", "merge", second, "--json").json["new"] == 1
-    assert cli("catalog", "merge", second, "--json").json == {"schema_version": 1, "new": 0, "duplicate": 1}
+    again = cli("catalog", "merge", second, "--json").json
+    assert again == {"schema_version": 1, "new": 0, "duplicate": 1, "left_out": []}
     before = {row.id for row in Catalog().rows()}
     assert cli("catalog", "compact", "--json").json["shards"] == 1
     assert {row.id for row in Catalog().rows()} == before and len(before) == len(stocked) + 1
     assert cli("catalog", "fsck").code == 0
     assert cli("catalog", "merge", home / "nowhere").code == 1
+
+
+def test_merging_a_damaged_catalog_takes_the_rest_and_says_so(cli, stocked, home):
+    second = home / "second"
+    for scheme in ("4x4x2", "4x4x3"):
+        formats.write(classical(Format.parse(scheme)), home / f"{scheme}.json")
+        assert cli("catalog", "import", home / f"{scheme}.json", "--catalog", second).code == 0
+    shard = min((second / "shards").iterdir())
+    shard.write_bytes(shard.read_bytes()[:-1])
+    for left in ("listed", "unlisted"):  # the index knows the shard, or is made anew without it
+        found = cli("catalog", "merge", second, "--json")
+        assert found.code == 1 and found.json["new"] + found.json["duplicate"] == 1, left
+        assert len(found.json["left_out"]) == 1 and shard.name in found.err
+        (second / "index.h5").unlink(missing_ok=True)
 
 
 def test_rings_are_named_as_in_search(cli, stocked):
