@@ -130,7 +130,7 @@ def test_pipes_and_links_in_the_folder_stop_nobody(catalog):
     os.mkfifo(catalog.path / "index.h5")
     assert len(catalog.rows()) == 1
     assert {bad.reason for bad in catalog.damaged()} == {"it is no regular file", "it is a link to nothing"}
-    assert len(catalog.fsck().bad) == 2
+    assert len(catalog.fsck().bad) == 3
 
 
 def measured(catalog, pairs):
