@@ -227,3 +227,20 @@ def test_stored_schemes_that_cannot_be_compared_keep_nothing_out(cli, home):
     formats.write(winograd(), home / "winograd.json")
     found = cli("catalog", "import", home / "winograd.json", "--json")
     assert found.code == 0 and found.json["imported"][0]["status"] == "new"
+
+
+def test_a_folder_that_cannot_be_read_or_has_nothing_is_said(cli, home, monkeypatch):
+    (home / "in" / "closed").mkdir(parents=True)
+    (home / "in" / ".hidden").write_text("x")
+    empty = cli("catalog", "import", home / "in")
+    assert empty.code == 0 and "there is no file to import" in empty.err
+    real = os.scandir
+
+    def scandir(path):  # the superuser may read every folder
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr("os.scandir", scandir)
+    refused = cli("catalog", "import", home / "in")
+    assert refused.code == 1 and f"cannot read the folder {home / 'in' / 'closed'}: permission denied" in refused.err
