@@ -41,9 +41,10 @@ def read_entries(folder: Folder, damaged: list[DamagedError] | None = None) -> I
         CatalogError: the catalog cannot be read, or its shards change all the time.
     """
     done: set[str] = set()  # ids, also of what is damaged
+    afresh = False
     for _ in range(ATTEMPTS):
         by_shard: dict[str, list[int]] = {}
-        for name, position in folder.load()[0].all_places():
+        for name, position in folder.load(afresh)[0].all_places():
             by_shard.setdefault(name, []).append(position)
         # A compaction by another process may remove shards meanwhile; what they had is in its successors.
         with suppress(FileNotFoundError):
@@ -55,6 +56,9 @@ def read_entries(folder: Folder, damaged: list[DamagedError] | None = None) -> I
                         raise
                     damaged.append(error)
                     continue
+                if max(positions) >= len(shard.rows):  # the index is whole and yet wrong
+                    afresh = True
+                    raise FileNotFoundError
                 for position in sorted(positions):
                     identity = shard.rows[position].id
                     if identity in done:

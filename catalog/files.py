@@ -13,11 +13,15 @@ TEMPORARY_PREFIX = ".writing-"
 def write_durably(path: Path, data: bytes) -> None:
     """Write ``data`` to ``path``: new temporary file, fsync, rename over the final name, fsync of the folder.
 
-    A process killed at any moment leaves at most a temporary file whose name starts with ``TEMPORARY_PREFIX``.
+    A process killed at any moment leaves at most a temporary file whose name starts with ``TEMPORARY_PREFIX``. A link
+    stays a link. A device or a pipe is refused: the rename would put a file in place of /dev/null.
 
     Raises:
         OSError: the place cannot be written or is full; what stood under ``path`` before is untouched.
     """
+    path = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
     temporary = path.parent / f"{TEMPORARY_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
     try:
         with open(temporary, "xb") as file:
@@ -25,7 +29,7 @@ def write_durably(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except OSError:
+    except BaseException:  # also of Ctrl-C, since nobody sweeps a folder that is no catalog's
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)

@@ -72,10 +72,13 @@ class Folder:
     def load_for(self, wanted: Iterable[str]) -> Index:
         """The index to add to: a scheme whose shard was damaged after it was listed does not count as stored."""
         index, _ = self.load()
-        for name in {index.place(identity)[0] for identity in wanted if identity in index}:
+        listed = [(*index.place(identity), identity) for identity in wanted if identity in index]
+        for name in {name for name, _, _ in listed}:
             try:
-                sharding.intact_bytes(self.shards / name)
+                shard = self.read(name)
             except (DamagedError, FileNotFoundError):
+                return self.load(afresh=True)[0]
+            if not all(shard.has(position, identity) for there, position, identity in listed if there == name):
                 return self.load(afresh=True)[0]
         return index
 
@@ -105,7 +108,8 @@ class Folder:
     def index_fits(self) -> bool:
         """Whether the index file is what a fresh one would be."""
         with suppress(OSError, ValueError):
-            return indexing.decode(self.index_path, self.index_path.read_bytes()) == self.load(afresh=True)[0]
+            fresh = self.load(afresh=True)[0]
+            return self.index_path.is_file() and indexing.decode(self.index_path, self.index_path.read_bytes()) == fresh
         return False
 
     @contextmanager
@@ -131,6 +135,8 @@ class Folder:
 
     def _stored_index(self) -> Index:
         try:
+            if not self.index_path.is_file():  # a pipe would keep its reader for ever
+                return Index()
             # It is only ever replaced by a rename, so what has the same inode, time and size is the same.
             with self.index_path.open("rb") as file:
                 facts = os.fstat(file.fileno())

@@ -19,6 +19,8 @@ Datasets = dict[str, NDArray[Any]]
 
 # Elements of one chunk; the unit of compression and of the Fletcher checksum.
 _CHUNK = 1 << 16
+# Deflate makes 1032 bytes of one at best; a dataset without chunks can state any size.
+_RATIO = 1100
 
 
 def pack(
@@ -60,9 +62,32 @@ def unpack(data: bytes) -> tuple[Datasets, dict[str, str]]:
     try:
         with h5py.File(io.BytesIO(data), "r") as file:
             attributes = {name: str(value) for name, value in file.attrs.items()}
-            return {name: dataset[:] for name, dataset in file.items()}, attributes
+            return _whole(file, _RATIO * len(data)), attributes
     except (OSError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         raise ValueError(f"not a readable HDF5 file: {error}") from None
+
+
+def _whole(file: Any, most: int) -> Datasets:
+    """All datasets. Nothing outside of the file is read for one, and none may be larger than the file can hold.
+
+    Raises:
+        ValueError: the file has something else than datasets of one dimension in itself.
+    """
+    import h5py
+
+    found: Datasets = {}
+    for name in file:
+        here = isinstance(file.get(name, getlink=True), h5py.HardLink)
+        dataset = file[name] if here else None
+        if not isinstance(dataset, h5py.Dataset) or dataset.ndim != 1 or dataset.external or dataset.is_virtual:
+            raise ValueError(f"{name[:40]!r} is no dataset of one dimension in this file")
+        if dataset.dtype.hasobject:  # of a later version at best; a small file can hold one such value many times
+            continue
+        most -= dataset.nbytes
+        if most < 0:
+            raise ValueError(f"{name[:40]!r} states {len(dataset)} elements, more than the file can hold")
+        found[name] = dataset[:]
+    return found
 
 
 def json_bytes(value: Any) -> NDArray[np.uint8]:
@@ -77,4 +102,11 @@ def json_value(dataset: NDArray[np.uint8]) -> Any:
     Raises:
         ValueError: the bytes are no JSON.
     """
-    return json.loads(dataset.tobytes())
+    try:
+        return json.loads(dataset.tobytes(), parse_constant=_refused)
+    except RecursionError:
+        raise ValueError("its JSON is nested too deeply") from None
+
+
+def _refused(name: str) -> None:
+    raise ValueError(f"its JSON has {name}, which is no number of JSON")

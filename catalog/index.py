@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catalog import hdf
+from catalog.errors import UnknownSchemeError
 from catalog.files import write_durably
-from catalog.rows import TABLE, Row, from_table, to_table
+from catalog.rows import TABLE, Row, from_table, require_formats, to_table
 from catalog.shards import Generator, Shard, require_known_format
 
 _USERBLOCK = 512
@@ -135,6 +136,28 @@ class Index:
         return self._said(self._positions[identity])[2], self.place(identity)
 
 
+def resolve(index: Index, prefix: str) -> str:
+    """The one id that starts with ``prefix``.
+
+    Raises:
+        UnknownSchemeError: there is none, or more than one.
+    """
+    wanted = prefix.strip().lower()
+    if wanted in index:
+        return wanted
+    found: Sequence[str] = [identity for identity in index if identity.startswith(wanted)] if wanted else []
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UnknownSchemeError(
+            f"no scheme of the catalog has an id that starts with {prefix!r}; `subcubic catalog list` has all"
+        )
+    shown = ", ".join(identity[:12] for identity in sorted(found)[:3])
+    raise UnknownSchemeError(
+        f"{len(found)} schemes have ids that start with {prefix!r} ({shown}, ...); give more digits"
+    )
+
+
 def encode(index: Index, generator: Generator) -> bytes:
     """The index as the bytes of its file."""
     names = sorted(index.shards)
@@ -175,6 +198,7 @@ def decode(path: Path, data: bytes) -> Index:
     used = max((int(texts[name].max(initial=0)) for name in _TEXTS.names or ()), default=0)
     if len(table) and (used >= len(words) or int(places["shard"].max()) >= len(shards)):
         raise ValueError("its tables do not fit together")
+    require_formats(table)
     return Index(shards, table, texts, words, places)
 
 

@@ -6,7 +6,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
+from types import UnionType
 from typing import Any
+
+# What the fields hold that are not text, as JSON has them; earlier versions stored some seeds as text.
+_KINDS: dict[str, type | UnionType] = {"seed": int | str | None, "options": dict, "parents": list | tuple}
 
 
 def utc_now() -> str:
@@ -52,7 +56,7 @@ class Provenance:
             raise ValueError("a provenance needs a method, for example 'flips'")
         try:
             options = json.loads(json.dumps(dict(self.options), allow_nan=False))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"the options of a provenance must be JSON values ({error})") from None
         object.__setattr__(self, "options", options)
         object.__setattr__(self, "parents", tuple(self.parents))
@@ -63,6 +67,16 @@ class Provenance:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Provenance:
-        """The inverse of ``as_dict``; keys of later minor versions are ignored."""
-        known = {f.name for f in fields(cls)}
-        return cls(**{key: value for key, value in values.items() if key in known})
+        """The inverse of ``as_dict``; keys of later minor versions are ignored.
+
+        Raises:
+            ValueError: a value is not of its kind, which listings and pages would stumble on much later.
+        """
+        known = {key: values[key] for f in fields(cls) if (key := f.name) in values}
+        for key, value in known.items():
+            kind: type | UnionType = _KINDS.get(key, str)
+            if not isinstance(value, kind) or isinstance(value, bool):
+                raise ValueError(f"{key} of a provenance is {type(value).__name__}")
+        if not all(isinstance(parent, str) for parent in known.get("parents", ())):
+            raise ValueError("a parent of a provenance is no text")
+        return cls(**known)

@@ -90,7 +90,7 @@ def _said(index: Index, text: str) -> NDArray[np.bool_]:
     """Where a text occurs in source or method, or begins an id."""
     small = text.lower()
     has = np.array([small in word.lower() for word in index.words], dtype=bool)
-    found: NDArray[np.bool_] = np.char.startswith(index.table["id"], small.encode())
+    found: NDArray[np.bool_] = np.char.startswith(index.table["id"], small.encode(errors="surrogatepass"))
     return found | has[index.texts["source"]] | has[index.texts["method"]] if len(has) else found
 
 

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from catalog.measures import growth, planes
 from catalog.provenance import Provenance
-from catalog.scheme import Format, Ring, Scheme
+from catalog.scheme import MAX_DIMENSION, Format, Ring, Scheme
+
+_IS_HEX = np.isin(np.arange(256), list(b"0123456789abcdef"))
 
 TABLE = np.dtype(
     [
@@ -116,6 +118,16 @@ def to_table(rows: Sequence[Row]) -> NDArray[Any]:
     )
 
 
+def require_formats(table: NDArray[Any]) -> None:
+    """Refuse sizes that no scheme has.
+
+    Raises:
+        ValueError: there are some.
+    """
+    if len(table) and not 1 <= table["format"].min() <= table["format"].max() <= MAX_DIMENSION:
+        raise ValueError(f"a size of a format lies outside of 1..{MAX_DIMENSION}")
+
+
 def from_table(table: NDArray[Any], texts: Sequence[Sequence[str]]) -> list[Row]:
     """Rows from a table and the (source, method, created) of each.
 
@@ -124,6 +136,9 @@ def from_table(table: NDArray[Any], texts: Sequence[Sequence[str]]) -> list[Row]
     """
     if table.dtype != TABLE:
         raise ValueError("the table of schemes has other columns")
+    if not _IS_HEX[np.ascontiguousarray(table["id"]).view(np.uint8)].all():
+        raise ValueError("an id is not 64 hexadecimal digits")
+    require_formats(table)
     rows = []
     for values, (source, method, created) in zip(table.tolist(), texts, strict=True):
         identity, sizes, ring, rank, ternary, additions, additions_cse, factor, (planes_a, planes_b) = values

@@ -18,6 +18,7 @@ Factor = NDArray[np.int64]
 
 _FORMAT = re.compile(r"\s*(\d+)\s*[xX,]\s*(\d+)\s*[xX,]\s*(\d+)\s*")
 MAX_DIMENSION = 64
+_LONGEST = 80  # characters of a format, blanks included; Python makes no number of thousands of digits
 
 
 class Ring(StrEnum):
@@ -54,8 +55,9 @@ class Format(NamedTuple):
             ValueError: ``text`` is not three sizes in 1..64 joined by ``x``.
         """
         found = _FORMAT.fullmatch(text)
-        if not found:
-            raise ValueError(f"format {text!r} is not of the form MxKxN, for example 3x4x5")
+        if not found or len(text) > _LONGEST:
+            shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+            raise ValueError(f"format {shown!r} is not of the form MxKxN, for example 3x4x5")
         return cls(*(int(size) for size in found.groups())).checked()
 
     def checked(self) -> Format:

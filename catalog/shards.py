@@ -73,6 +73,10 @@ class Shard:
     _provenances: tuple[Provenance, ...] = ()
     _data: hdf.Datasets = field(default_factory=dict)
 
+    def has(self, position: int, identity: str) -> bool:
+        """Whether a scheme stands at a position, as an index says."""
+        return position < len(self.rows) and self.rows[position].id == identity
+
     def stored(self, position: int) -> Stored:
         """The scheme at a position, after checking its digest.
 
@@ -92,7 +96,7 @@ class Shard:
                 *(factor.reshape(-1, row.rank) for factor in factors),
                 denominators=tuple(int(d) for d in denominators),
             )
-        except (KeyError, ValueError, IndexError) as error:
+        except (KeyError, ValueError, IndexError, TypeError, OverflowError) as error:
             raise DamagedError(self.path, f"scheme {row.id[:12]}: {error}") from None
         if digest(scheme) != row.id:
             raise DamagedError(self.path, f"scheme {row.id[:12]} has another digest")
@@ -158,8 +162,14 @@ def intact_bytes(path: Path) -> bytes:
         DamagedError: it cannot be read or a bit of it differs from what was written.
     """
     try:
+        if not path.is_file() and path.exists() and not path.is_dir():  # a pipe would keep its reader for ever
+            raise DamagedError(path, "it is no regular file")
         data = path.read_bytes()
     except FileNotFoundError:
+        if path.is_symlink():
+            raise DamagedError(path, "it is a link to nothing") from None
+        raise
+    except DamagedError:
         raise
     except OSError as error:
         raise DamagedError(path, reason(error)) from None
@@ -199,6 +209,8 @@ def require_known_format(path: Path, attributes: dict[str, str]) -> None:
         ValueError: the version is missing or no version.
     """
     found = attributes.get("format_version", "")
+    if not re.match(r"\d{1,9}(\.|$)", found):
+        raise ValueError(f"format_version {found[:20]!r} is no version")
     if int(found.partition(".")[0]) > int(FORMAT_VERSION.partition(".")[0]):
         raise NewerFormatError(path, found, FORMAT_VERSION)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -15,10 +15,10 @@ from catalog import shards as sharding
 from catalog.canonical import digest
 from catalog.check import Bad, Report, check_shards
 from catalog.entries import ATTEMPTS, Entry, read_entries
-from catalog.errors import CatalogError, DamagedError, UnknownSchemeError
+from catalog.errors import CatalogError, DamagedError
 from catalog.files import sync_folder
 from catalog.folder import Folder, begin_with
-from catalog.index import Index
+from catalog.index import Index, resolve
 from catalog.provenance import Provenance, utc_now
 from catalog.query import Query, select
 from catalog.rows import Row, summarise
@@ -26,6 +26,8 @@ from catalog.scheme import Format, Ring, Scheme
 from catalog.shards import Generator, Stored
 from catalog.verify import require_exact
 
+# A ratio that was measured lies below.
+_FASTEST = 1e9
 # Schemes of one shard after compaction: small enough to hash and parse at every read.
 _COMPACT = 1024
 
@@ -114,16 +116,19 @@ class Catalog:
 
     def record_many(self, pairs: Iterable[tuple[str, dict[str, Any]]]) -> None:
         """Keep several (id prefix, measurement) pairs as one shard; errors as ``record``."""
-        index, _ = self._folder.load()
-        now = utc_now()
+        index, now = self._folder.load()[0], utc_now()
         named = [(resolve(index, prefix), {"recorded_utc": now, **measurement}) for prefix, measurement in pairs]
         if named:
             with self._folder.writing():
                 path = sharding.write_measurements(self._folder.shards, named, self.generator)
                 self._folder.publish(self._folder.load()[0].with_shards([sharding.read(path)]))
 
-    def merge(self, other: Catalog) -> list[Added]:
+    def merge(self, other: Catalog, damaged: list[DamagedError] | None = None) -> list[Added]:
         """Add every scheme of another catalog, proving each anew, and its measurements that are not here yet.
+
+        Args:
+            other: the catalog to take from.
+            damaged: where to put what of the other catalog is damaged, which is then left out; None raises it.
 
         Raises:
             NotExactError: a scheme of the other catalog is not exact.
@@ -132,12 +137,19 @@ class Catalog:
         # A folder of anything else must not pass for a catalog without schemes.
         if not other.is_made:
             raise CatalogError(f"there is no catalog at {other.path}; name a folder in which there is one named shards")
+        if (unread := other.damaged()) and damaged is None:
+            raise unread[0]
         added: list[Added] = []
-        pairs = ((entry.scheme, entry.provenance) for entry in other.entries())
+        pairs = ((entry.scheme, entry.provenance) for entry in other.entries(damaged))
         while batch := list(islice(pairs, _COMPACT)):
             added += self.add_many(batch)
         here = {sharding.measurement_key(pair) for pair in self._measured()}
-        self.record_many(pair for pair in other._measured() if sharding.measurement_key(pair) not in here)
+        index = self._folder.load()[0]
+        # A measurement of a scheme that did not come along has nothing to belong to.
+        fresh = [pair for pair in other._measured(damaged) if pair[0] in index]
+        self.record_many(pair for pair in fresh if sharding.measurement_key(pair) not in here)
+        if damaged is not None:
+            damaged[:] = {str(error): error for error in (*unread, *damaged)}.values()
         return added
 
     def adopt(self, shards: Iterable[Path]) -> None:
@@ -184,12 +196,17 @@ class Catalog:
             UnknownSchemeError: no scheme, or more than one, has such an id.
             CatalogError: the scheme's shard is damaged or cannot be read.
         """
+        afresh = False
         for _ in range(ATTEMPTS):
-            index, _damaged = self._folder.load()
-            name, position = index.place(resolve(index, prefix))
+            index, _damaged = self._folder.load(afresh)
+            identity = resolve(index, prefix)
+            name, position = index.place(identity)
             # A compaction by another process may remove the shard just now; then its successor is asked.
             with suppress(FileNotFoundError):
-                return Entry.of(self._folder.read(name).stored(position))
+                shard = self._folder.read(name)
+                if shard.has(position, identity):
+                    return Entry.of(shard.stored(position))
+                afresh = True  # the index is whole and yet wrong
         raise CatalogError(f"shard {name} vanished while it was read; try again")
 
     def entries(self, damaged: list[DamagedError] | None = None) -> Iterator[Entry]:
@@ -226,7 +243,7 @@ class Catalog:
         for identity, measurement in self._measured():
             row = measurement.get("row", measurement)
             ratio = row.get("ratio") if isinstance(row, dict) else None
-            if isinstance(ratio, int | float) and row.get("correct", True):
+            if isinstance(ratio, int | float) and 0 < ratio < _FASTEST and row.get("correct", True):
                 found[identity] = max(float(ratio), found.get(identity, 0.0))
         return found
 
@@ -265,36 +282,19 @@ class Catalog:
             return replace(report, bad=(*report.bad, Bad(self._folder.index_path, f"it does not fit; {error}")))
         return replace(report, index_rebuilt=not fits)
 
-    def _measured(self) -> list[tuple[str, dict[str, Any]]]:
+    def _measured(self, damaged: list[DamagedError] | None = None) -> list[tuple[str, dict[str, Any]]]:
         for _ in range(ATTEMPTS):
             shards = self._folder.load()[0].shards
             with suppress(FileNotFoundError):  # as in ``entries``
-                found = [pair for name in shards if shards[name] for pair in self._folder.read(name).measurements]
+                read, bad = self._folder.read_all(name for name in shards if shards[name])
+                if bad and damaged is None:
+                    raise bad[0]
+                if damaged is not None:
+                    damaged += bad
+                found = [pair for shard in read for pair in shard.measurements]
                 break
         else:
             raise CatalogError(f"the shards of {self.path} change while they are read; try again")
         # A compaction that was killed leaves the same measurement in two shards.
         unique = {sharding.measurement_key(pair): pair for pair in found}.values()
-        return sorted(unique, key=lambda pair: str(pair[1]["recorded_utc"]))
-
-
-def resolve(index: Index, prefix: str) -> str:
-    """The one id that starts with ``prefix``.
-
-    Raises:
-        UnknownSchemeError: there is none, or more than one.
-    """
-    wanted = prefix.strip().lower()
-    if wanted in index:
-        return wanted
-    found: Sequence[str] = [identity for identity in index if identity.startswith(wanted)] if wanted else []
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise UnknownSchemeError(
-            f"no scheme of the catalog has an id that starts with {prefix!r}; `subcubic catalog list` has all"
-        )
-    shown = ", ".join(identity[:12] for identity in sorted(found)[:3])
-    raise UnknownSchemeError(
-        f"{len(found)} schemes have ids that start with {prefix!r} ({shown}, ...); give more digits"
-    )
+        return sorted(unique, key=lambda pair: str(pair[1].get("recorded_utc", "")))

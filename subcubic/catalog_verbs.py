@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from catalog.errors import DamagedError
 from catalog.scheme import Scheme
 from catalog.store import Catalog
 from subcubic.additions_verb import fewest_recorded
@@ -119,16 +120,23 @@ def merge(
     ],
     catalog: CatalogPath = None,
     json_output: Json = False,
-) -> None:
-    """Add every scheme of another catalog, each proved anew; the other one is left as it is."""
+) -> ExitCode:
+    """Add every scheme of another catalog, each proved anew; the other one is left as it is.
+
+    What is damaged there is named and left out; the exit code is 1 then.
+    """
     if str(other) == STARTER and not other.exists():
         other = shipped()
-    added = [item.status for item in writable_catalog(catalog).merge(Catalog(other))]
+    damaged: list[DamagedError] = []
+    added = [item.status for item in writable_catalog(catalog).merge(Catalog(other), damaged)]
     new = added.count("new")
     if json_output:
-        print_json({"new": new, "duplicate": len(added) - new})
+        print_json({"new": new, "duplicate": len(added) - new, "left_out": [str(error) for error in damaged]})
     else:
         print(f"{new} new schemes, {len(added) - new} were here already")
+    for error in damaged:
+        note(f"subcubic: left out: {error}")
+    return ExitCode.ERROR if damaged else ExitCode.DONE
 
 
 @app.command()

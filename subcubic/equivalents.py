@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from catalog.canonical import digest
+from catalog.errors import CatalogError
 from catalog.scheme import Ring, Scheme
 from catalog.store import Catalog
 
@@ -33,8 +34,12 @@ class Equivalents:
 
         if scheme.format.volume > LARGEST or scheme.rank > MAX_RANK:
             return None
+        try:
+            own = invariant(scheme)
+        except ValueError:  # exact as any other, with a denominator that its invariants cannot take
+            return None
         found = next((identity for identity, same in self._alike(scheme) if same), None)
-        self._met.setdefault(digest(scheme), (scheme, invariant(scheme)))
+        self._met.setdefault(digest(scheme), (scheme, own))
         return found
 
     def alike(self, scheme: Scheme) -> list[tuple[str, bool | None]]:
@@ -58,7 +63,11 @@ class Equivalents:
         sizes = (scheme.format.sorted, scheme.rank, scheme.ring.modulus)
         rows = (row for row in self._catalog.rows(scheme.format) if (row.rank, row.ring.modulus) == sizes[1:])
         for identity in dict.fromkeys([*self._met, *(row.id for row in rows)]):
-            other, theirs = self._stored(identity)
+            try:
+                other, theirs = self._stored(identity)
+            except (CatalogError, ValueError):  # damaged, or without invariants: that is no news of the one asked about
+                yield identity, None
+                continue
             if theirs != wanted or (other.format.sorted, other.rank, other.ring.modulus) != sizes:
                 continue
             same: bool | None = None

@@ -8,12 +8,13 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from enum import IntEnum
 from typing import Any
 
 import typer
 
-from subcubic.streams import patient_streams
+from subcubic.streams import patient_streams, visible
 
 SCHEMA_VERSION = 1
 
@@ -58,9 +59,16 @@ def guarded(command: Callable[..., ExitCode | None]) -> Callable[..., None]:
 def report(message: str, code: ExitCode, as_json: bool) -> ExitCode:
     """Print a failure (one line on stderr; with ``--json`` also one document on stdout) and return its code."""
     if as_json:
-        print(json.dumps({"schema_version": SCHEMA_VERSION, "error": message, "exit_code": int(code)}))
-    print(f"subcubic: {message}", file=sys.stderr)
+        _say(json.dumps({"schema_version": SCHEMA_VERSION, "error": message, "exit_code": int(code)}), "stdout")
+    _say(f"subcubic: {visible(message)}", "stderr")
     return code
+
+
+def _say(line: str, stream: str) -> None:
+    """Print a line where it can be printed: a full disk under one stream must not keep a failure from the other."""
+    with suppress(OSError), patient_streams():
+        if getattr(sys, stream) is not None:  # closed by the shell; print would take stdout instead
+            print(line, file=getattr(sys, stream))
 
 
 def sentence(error: Exception) -> str:

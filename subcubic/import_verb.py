@@ -42,19 +42,19 @@ def import_files(
     """
     from catalog.formats import together
     from subcubic.equivalents import Equivalents
-    from subcubic.importing import Importer, files_of
+    from subcubic.importing import Importer, Report, files_of
 
     begun = time.monotonic()
     store = writable_catalog(catalog)
-    found, walked = files_of(files)
+    report = Report()
+    found, walked = files_of(files, report.unread)
     groups = together(found)
     given = {"source": source, "licence": licence, "discoverer": discoverer, "citation": citation}
-    importer = Importer(store, {key: value for key, value in given.items() if value}, Equivalents(store).first)
+    importer = Importer(store, {key: value for key, value in given.items() if value}, Equivalents(store).first, report)
     with interruptible("scheme") as received:
         with _progress(len(groups), json_output) as shown:
             for _ in shown(importer.run(groups, walked, lambda: bool(received))):
                 pass
-    report = importer.report
     seconds = time.monotonic() - begun
     if json_output:
         rate = report.verified / report.verify_s if report.verify_s else None
@@ -70,6 +70,8 @@ def import_files(
         )
     else:
         _print(report)
+        if not found:
+            note("there is no file to import; hidden ones are left out")
         if len(groups) > 1:
             note(_counts(report, seconds))
     if received:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from catalog.files import reason
 from catalog.formats import Draft, Flaw, FormatError, UnknownFormatError, read_all, read_draft
 from catalog.provenance import Provenance
 from catalog.scheme import Scheme
@@ -45,9 +46,19 @@ class Report:
     verified: int = 0
     verify_s: float = 0.0
 
+    def unread(self, error: OSError) -> None:
+        """Take note of a folder that cannot be read."""
+        said = f"cannot read the folder {error.filename}: {reason(error)}; let this user read it"
+        self.refused.append({"file": str(error.filename), "name": "", "reason": said})
+        self.failed = True
 
-def files_of(paths: Iterable[Path]) -> tuple[list[Path], set[Path]]:
+
+def files_of(paths: Iterable[Path], unread: Callable[[OSError], None] | None = None) -> tuple[list[Path], set[Path]]:
     """The files that are meant, and which of them were found in folders; hidden ones there are left out.
+
+    Args:
+        paths: files and folders.
+        unread: called with the error of a folder that cannot be read.
 
     Raises:
         FileNotFoundError: there is nothing at a path.
@@ -58,7 +69,7 @@ def files_of(paths: Iterable[Path]) -> tuple[list[Path], set[Path]]:
         if not path.is_dir():
             files.setdefault(path)
             continue
-        for folder, folders, names in os.walk(path):
+        for folder, folders, names in os.walk(path, onerror=unread):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             for name in sorted(names):
                 if not name.startswith("."):
@@ -75,11 +86,18 @@ class Importer:
         catalog: where to store.
         origin: fields of the provenance that the user gives: source, discoverer, citation, licence.
         equivalent: see ``Equivalent``; None where only equal schemes are to be told.
+        report: to go on with.
     """
 
-    def __init__(self, catalog: Catalog, origin: Mapping[str, str], equivalent: Equivalent | None = None) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        origin: Mapping[str, str],
+        equivalent: Equivalent | None = None,
+        report: Report | None = None,
+    ) -> None:
         self.catalog, self.origin, self.equivalent = catalog, origin, equivalent
-        self.report = Report()
+        self.report = report or Report()
         self._pending: list[tuple[Scheme, dict[str, Any]]] = []
         self._flushed = time.monotonic()
 

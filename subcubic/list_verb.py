@@ -11,7 +11,7 @@ from catalog.scheme import Format, Ring
 from catalog.store import Row
 from subcubic.errors import guarded
 from subcubic.listing import by_format, listing, row_json
-from subcubic.options import CatalogPath, Json, RingOption, at_least, existing_catalog, ring_named, scheme_ring
+from subcubic.options import MOST, CatalogPath, Json, RingOption, at_least, existing_catalog, ring_named, scheme_ring
 from subcubic.output import note, print_json
 from subcubic.reference import parse_format
 
@@ -61,6 +61,7 @@ def list_schemes(
     from catalog.query import Query
 
     at_least(1, "max-rank", max_rank)
+    at_least(-MOST, "max-gap", max_gap)  # below 0: better than known
     at_least(1, "limit", limit)
     over = ring_named(ring) if ring else None
     query = Query(

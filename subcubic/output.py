@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from subcubic.errors import SCHEMA_VERSION
+from subcubic.streams import visible
 
 # Headings of columns that hold no numbers, though all of their cells may begin with a digit.
 _WORDS = ("id", "recipe")
@@ -20,7 +21,8 @@ def print_json(document: dict[str, Any]) -> None:
 
 def note(text: str) -> None:
     """Print a line meant for people to stderr, so that stdout stays the result alone."""
-    print(text, file=sys.stderr)
+    if sys.stderr is not None:  # closed by the shell; print would take stdout instead
+        print(visible(text), file=sys.stderr)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -42,9 +44,9 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def cell(value: Any) -> str:
-    """One value as text: a dash for None, four digits of a float."""
+    """One value as text: a dash for None, four digits of a float, control characters as escapes."""
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else visible(str(value))

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
+
+# Among them those that begin sequences a terminal obeys, and those that turn the direction of a line.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """One line whose control characters are escapes: names and origins of strangers must not speak to a terminal."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 class _Patient:

@@ -9,21 +9,18 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-import zlib
 from typing import Any
 
 import numpy as np
 
+from catalog.formats.archive import DAMAGE, content, opened
 from catalog.formats.draft import Draft
 from catalog.formats.errors import Flaw
 from catalog.formats.factors import factor_from
 from catalog.formats.npy import array_of
 
 KIND = "AlphaTensor npz"
-# The largest archive that is unpacked: a compressed file of a few kB can claim to hold terabytes.
-_LARGEST = 1 << 28
 _SIZES = re.compile(r"(\d{1,2}),(\d{1,2}),(\d{1,2})")
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, MemoryError, RuntimeError)
 
 
 def accepts(data: bytes) -> bool:
@@ -33,7 +30,7 @@ def accepts(data: bytes) -> bool:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = archive.namelist()
-    except (*_DAMAGE, ValueError):
+    except (*DAMAGE, ValueError):
         return False
     return bool(names) and all(name.endswith(".npy") for name in names) and "schema_version.npy" not in names
 
@@ -44,17 +41,14 @@ def loads(data: bytes) -> list[Draft | Flaw]:
     Raises:
         ValueError: the archive is damaged or too large.
     """
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        size = sum(member.file_size for member in archive.infolist())
-        if size > _LARGEST:
-            raise ValueError(f"it would unpack to {size} bytes; the limit is {_LARGEST}")
+    with opened(data) as archive:
         arrays: dict[str, Any] = {}
         flaws: list[Draft | Flaw] = []
         for member in archive.infolist():
             key = member.filename.removesuffix(".npy")
             try:
-                arrays[key] = array_of(archive.read(member))
-            except (*_DAMAGE, ValueError) as error:
+                arrays[key] = array_of(content(archive, member))
+            except (*DAMAGE, ValueError) as error:
                 flaws.append(Flaw(KIND, key, f"its array is damaged ({str(error)[:200] or type(error).__name__})"))
     for names in (("u", "v", "w"), ("U", "V", "W"), ("arr_0", "arr_1", "arr_2")):
         if arrays.keys() == set(names):
@@ -70,6 +64,8 @@ def drafts(array: Any, kind: str, name: str) -> list[Draft | Flaw]:
         kind: of the file.
         name: of the scheme; if it is three numbers with commas, these are its sizes.
     """
+    if isinstance(array, np.ndarray) and not array.size:  # its shape may promise any number of schemes of nothing
+        return [Flaw(kind, name, "it holds no numbers")]
     if isinstance(array, np.ndarray) and array.ndim == 4:
         return [d for i, part in enumerate(array) for d in drafts(part, kind, f"{name}[{i}]")]
     try:

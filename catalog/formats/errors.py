@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +19,23 @@ def require_version(found: Any) -> None:
     Raises:
         ValueError: the version is newer, or no version.
     """
+    text = repr(found)
+    text = text if len(text) <= 40 else f"{text[:37]}..."
     if type(found) is not int or found < 1:
-        raise ValueError(f"schema_version {found!r} is not a positive integer")
+        raise ValueError(f"schema_version {text} is not a positive integer")
     if found > SCHEMA_VERSION:
-        raise ValueError(f"it has schema_version {found} and this version reads {SCHEMA_VERSION}; upgrade subcubic")
+        raise ValueError(f"it has schema_version {text} and this version reads {SCHEMA_VERSION}; upgrade subcubic")
+
+
+def require_denominators(found: Sequence[int]) -> None:
+    """Refuse denominators that the catalog cannot keep.
+
+    Raises:
+        ValueError: one has more than 63 bits.
+    """
+    longest = max((d.bit_length() for d in found), default=0)
+    if longest > 63:
+        raise ValueError(f"a denominator has {longest} bits, more than the 63 that are kept; reduce the fractions")
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,8 @@ def loads(data: bytes) -> list[Draft | Flaw]:
         ValueError: the array is damaged.
     """
     array = array_of(data)
-    if not isinstance(array, np.ndarray) or array.ndim > 2 or array.dtype.kind not in "iu" or array.dtype.itemsize < 8:
+    other = not isinstance(array, np.ndarray) or array.ndim > 2 or array.dtype.kind not in "iu"
+    if other or array.dtype.itemsize < 8 or not array.size:
         return alphatensor.drafts(array, "numpy array", "")
     rows = np.atleast_2d(array)
     read = _modular if array.dtype.kind == "u" else _rational

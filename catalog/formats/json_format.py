@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from catalog.canonical import digest
-from catalog.formats.errors import SCHEMA_VERSION, require_version
+from catalog.formats.errors import SCHEMA_VERSION, require_denominators, require_version
 from catalog.scheme import Factor, Format, Ring, Scheme
 
 CONVENTION = (
@@ -73,6 +73,7 @@ def loads(data: bytes) -> Scheme:
     denominators = document.get("denominators", [1, 1, 1])
     if not isinstance(denominators, list) or any(type(d) is not int for d in denominators):
         raise ValueError(f"denominators must be a list of integers, not {_shown(denominators)}")
+    require_denominators(denominators)
     factors = [_matrix(name, document[name], rank) for name in "UVW"]
     return Scheme(Format.parse(document["format"]), Ring(document["ring"]), *factors, denominators=tuple(denominators))
 

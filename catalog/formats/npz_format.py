@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import io
-import zipfile
-import zlib
 from typing import Any
 
 import numpy as np
 
-from catalog.formats.errors import SCHEMA_VERSION, require_version
+from catalog.formats.archive import DAMAGE, content, opened
+from catalog.formats.errors import SCHEMA_VERSION, require_denominators, require_version
 from catalog.scheme import Format, Ring, Scheme
 
 _NAMES = ("schema_version", "format", "ring", "denominators", "U", "V", "W")
-# The largest archive that is unpacked: a compressed file of a few kB can claim to hold terabytes.
-_LARGEST = 1 << 28
 
 
 def dumps(scheme: Scheme) -> bytes:
@@ -45,13 +42,10 @@ def loads(data: bytes) -> Scheme:
         ValueError: the archive is damaged, lacks an array, or an array does not fit.
     """
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            size = sum(member.file_size for member in archive.infolist())
-        if size > _LARGEST:
-            raise ValueError(f"it would unpack to {size} bytes; the limit is {_LARGEST}")
-        with np.load(io.BytesIO(data), allow_pickle=False) as loaded:
-            arrays = {name: loaded[name] for name in _NAMES if name in loaded}
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, MemoryError, SyntaxError) as error:
+        with opened(data) as archive:
+            members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+            arrays = {name: _array(content(archive, members[name])) for name in _NAMES if name in members}
+    except (*DAMAGE, SyntaxError) as error:
         raise ValueError(
             f"it is cut off or damaged ({error or type(error).__name__}); copy or export it again"
         ) from None
@@ -66,12 +60,18 @@ def loads(data: bytes) -> Scheme:
         if arrays[name].dtype.kind not in "iu":
             raise ValueError(f"{name} must hold integers, not {arrays[name].dtype}")
     m, k, n = _integers(arrays, "format", 3)
+    denominators = _integers(arrays, "denominators", 3)
+    require_denominators(denominators)
     return Scheme(
         Format(m, k, n).checked(),
         Ring(str(ring)),
         *(arrays[name] for name in "UVW"),
-        denominators=tuple(_integers(arrays, "denominators", 3)),
+        denominators=tuple(denominators),
     )
+
+
+def _array(data: bytes) -> np.ndarray:
+    return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
 
 
 def _integers(arrays: dict[str, Any], name: str, count: int) -> list[int]:

@@ -6,6 +6,7 @@ import ctypes
 import fcntl
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -19,6 +20,14 @@ from catalog.files import TEMPORARY_PREFIX, reason
 # Says that a folder is a site of ours, and what stands in it at the top.
 MARKER = "site.json"
 KIND = "subcubic catalog site"
+# How names begin in the folders of a site.
+_SCHEMES = re.compile(r"\d+x\d+x\d+[-.]")
+_NAMES = {
+    "assets": re.compile(r"(site|schemes)\.\w+$"),
+    "files": _SCHEMES,
+    "formats": _SCHEMES,
+    "schemes": _SCHEMES,
+}
 # From linux/fcntl.h and linux/fs.h.
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -88,18 +97,25 @@ def _require_ours(target: Path) -> None:
     found = {entry.name for entry in target.iterdir()}
     if not found:
         return
-    try:
-        document = json.loads((target / MARKER).read_text(encoding="utf-8"))
-        holds = set(document["holds"]) if document["kind"] == KIND else None
-    except (OSError, ValueError, KeyError, TypeError):
-        holds = None
+    holds = None
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        if (target / MARKER).is_file():  # a pipe would keep its reader for ever
+            document = json.loads((target / MARKER).read_text(encoding="utf-8"))
+            holds = set(document["holds"]) if document["kind"] == KIND else None
     if holds is None:
         raise ValueError(
             f"{target} holds other files and is no site that this command made, so it stays as it is; name a new or "
             "empty folder"
         )
-    if strangers := sorted(found - holds):
+    if strangers := sorted(found - holds) or list(_beside_pages(target)):
         raise ValueError(f"{target} also holds {strangers[0]!r}, which is not of the site; move it and try again")
+
+
+def _beside_pages(target: Path) -> Iterator[str]:
+    """What stands in the folders of a site under names that no page, download or asset has."""
+    for folder, ours in _NAMES.items():
+        with suppress(FileNotFoundError, NotADirectoryError):
+            yield from (f"{folder}/{name}" for name in sorted(os.listdir(target / folder)) if not ours.match(name))
 
 
 def _swap(fresh: Path, target: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog import formats
-from catalog.formats import Draft, Flaw, FormatError, UnknownFormatError, read_all, read_draft
+from catalog.formats import Draft, Flaw, FormatError, UnknownFormatError, archive, read_all, read_draft
 from catalog.known import classical, strassen
 from catalog.scheme import Format, Ring
 from catalog.verify import is_exact
@@ -142,7 +142,7 @@ def test_packed_files_are_unpacked_up_to_a_limit(tmp_path, monkeypatch, pack):
 
 
 def test_an_archive_that_claims_terabytes_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr(formats.alphatensor, "_LARGEST", 100)
+    monkeypatch.setattr(archive, "LARGEST", 100)
     with pytest.raises(FormatError, match="would unpack to"):
         formats.read(written(tmp_path, foreign_files.alphatensor(strassen())))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from catalog import formats
 from catalog.canonical import digest
 from catalog.files import TEMPORARY_PREFIX
-from catalog.formats import FormatError, npz_format
+from catalog.formats import FormatError, archive, npz_format
 from catalog.known import strassen, winograd
 from catalog.verify import NotExactError, require_exact
 from tests.catalog.catalog_examples import SMALL, corrupted, exact_schemes, same
@@ -186,7 +186,7 @@ def test_npz_never_unpickles(tmp_path):
 
 
 def test_a_decompression_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr(npz_format, "_LARGEST", 1000)
+    monkeypatch.setattr(archive, "LARGEST", 1000)
     path = formats.write(strassen(), tmp_path / "bomb.npz")
     with pytest.raises(FormatError, match="would unpack to"):
         formats.read(path)

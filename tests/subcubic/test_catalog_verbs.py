@@ -59,7 +59,8 @@ def test_list_filters_sorts_and_says_how_many_there_are(cli, stocked):
     Catalog().record(stocked[1], {"row": {"ratio": 1.25, "correct": True}})
     first = cli("catalog", "list", "--sort", "speed", "--json").json["schemes"][0]
     assert (first["id"], first["speed"]) == (stocked[1], 1.25)
-    assert "leave one out" in cli("catalog", "list", "--text", "nobody").err
+    for text in ("nobody", "\udcff"):  # the second is a byte that is no text
+        assert "leave one out" in cli("catalog", "list", "--text", text).err
     for words in (("--limit", 0), ("--max-rank", 0), ("--sort", "beauty")):
         assert cli("catalog", "list", *words).code == 2
 
@@ -194,7 +195,8 @@ def test_merge_and_compact_keep_every_scheme(cli, stocked, home):
     second = home / "second"
     assert cli("search", "2x3x3", "--ring", "F2", "--catalog", second).code == 0
     assert cli("catalog", "merge", second, "--json").json["new"] == 1
-    assert cli("catalog", "merge", second, "--json").json == {"schema_version": 1, "new": 0, "duplicate": 1}
+    again = cli("catalog", "merge", second, "--json").json
+    assert again == {"schema_version": 1, "new": 0, "duplicate": 1, "left_out": []}
     before = {row.id for row in Catalog().rows()}
     assert cli("catalog", "compact", "--json").json["shards"] == 1
     assert {row.id for row in Catalog().rows()} == before and len(before) == len(stocked) + 1
@@ -204,6 +206,20 @@ def test_merge_and_compact_keep_every_scheme(cli, stocked, home):
         refused = cli("catalog", "merge", home / other)
         assert refused.code == 1 and "there is no catalog at" in refused.err
     assert not list((home / "papers").iterdir())
+
+
+def test_merging_a_damaged_catalog_takes_the_rest_and_says_so(cli, stocked, home):
+    second = home / "second"
+    for scheme in ("4x4x2", "4x4x3"):
+        formats.write(classical(Format.parse(scheme)), home / f"{scheme}.json")
+        assert cli("catalog", "import", home / f"{scheme}.json", "--catalog", second).code == 0
+    shard = min((second / "shards").iterdir())
+    shard.write_bytes(shard.read_bytes()[:-1])
+    for left in ("listed", "unlisted"):  # the index knows the shard, or is made anew without it
+        found = cli("catalog", "merge", second, "--json")
+        assert found.code == 1 and found.json["new"] + found.json["duplicate"] == 1, left
+        assert len(found.json["left_out"]) == 1 and shard.name in found.err
+        (second / "index.h5").unlink(missing_ok=True)
 
 
 def test_rings_are_named_as_in_search(cli, stocked):

@@ -3,12 +3,16 @@
 import ast
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import subcubic
+from catalog.known import strassen
+from catalog.provenance import Provenance
+from catalog.store import Catalog
 from subcubic.__main__ import main
 
 BIG = "9" * 400
@@ -73,6 +77,7 @@ def test_empty_values_are_refused(cli, words, named):
         ("model-check", "winograd", "--size", "tiny", "--device", "cpu", "--steps", BIG),
         *(("dispatch-check", name, BIG) for name in ("--shapes", "--calls")),
         ("dispatch-check", "--layer", f"1,{BIG}"),
+        *(("catalog", "list", name, value) for name in ("--max-gap", "--max-rank") for value in (BIG, f"-{BIG}")),
         *(("search", "2x2x2", name, BIG) for name in ("--steps", "--keep", "--seed", "--target", "--workers")),
         ("search", "2x2x2", "--steps", 10, "--walkers", 10**9),
     ],
@@ -164,3 +169,26 @@ def test_one_signal_lets_a_block_at_work_finish(cli, monkeypatch):
 def test_main_takes_the_words_of_the_process(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["subcubic", "--version"])
     assert main() == 0 and capsys.readouterr().out.startswith("subcubic ")
+
+
+def test_a_full_disk_under_stdout_keeps_the_failure_on_stderr():
+    words = [sys.executable, "-m", "subcubic", "catalog", "list", "--ring", "X", "--json"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "subcubic: unknown ring 'X'; choose one of F2, F3, ZT, Z, Q\n")
+
+
+def test_without_a_stderr_stdout_stays_one_document(cli, home, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert cli("catalog", "list", "--json").json["count"] == 0  # the note that there is no catalog has no place
+    assert cli("catalog", "list", "--ring", "X", "--json").json["exit_code"] == 2
+
+
+def test_texts_of_strangers_do_not_speak_to_a_terminal(cli, home):
+    Catalog().add(strassen(), Provenance("\x1b[31mred\n", source="\x9b1m\u202e"))
+    (home / "\x1b[2J\n.json").write_text("{}")
+    for words in (("catalog", "list"), ("catalog", "show", "2x2x2"), ("catalog", "import", home)):
+        found = cli(*words)
+        assert not set("\x1b\x9b\u202e") & set(found.out + found.err), words
+    assert "\\x1b[31mred\\n" in cli("catalog", "list").out
+    assert cli("catalog", "import", home / "\x1b[2J\n.json").err.count("\n") == 1

@@ -200,3 +200,47 @@ def test_kill_9_leaves_whole_batches(home):
     assert again.returncode == 0, err
     statuses = [row["status"] for row in json.loads(out)["imported"]]
     assert len(statuses) == 3 * importing._BATCH and "duplicate" in statuses
+
+
+def test_a_scheme_that_the_catalog_cannot_keep_does_not_take_the_others_along(cli, home):
+    document = json.loads(formats.json_format.dumps(strassen()))
+    document |= {"ring": "Q", "U": [[x << 62 for x in row] for row in document["U"]]}
+    document |= {"V": [[x << 62 for x in row] for row in document["V"]], "denominators": [1 << 124, 1, 1]}
+    (home / "wide.json").write_text(json.dumps(document))
+    formats.write(winograd(), home / "sound.json")
+    found = cli("catalog", "import", home / "wide.json", home / "sound.json", "--json")
+    assert found.code == 1
+    (refused,) = found.json["refused"]
+    assert "a denominator has 125 bits" in refused["reason"]
+    assert [row["id"] for row in found.json["imported"]] == [digest(winograd())]
+
+
+def test_stored_schemes_that_cannot_be_compared_keep_nothing_out(cli, home):
+    document = json.loads(formats.json_format.dumps(strassen()))
+    prime = (1 << 31) - 1  # invariants are computed modulo it
+    document |= {"ring": "Q", "U": [[x * prime for x in row] for row in document["U"]], "denominators": [prime, 1, 1]}
+    (home / "prime.json").write_text(json.dumps(document))
+    formats.write(strassen(), home / "strassen.json")
+    assert cli("catalog", "import", home / "prime.json", home / "strassen.json").code == 0
+    for shard in (home / "catalog" / "shards").iterdir():
+        shard.write_bytes(shard.read_bytes()[:-1])
+    formats.write(winograd(), home / "winograd.json")
+    found = cli("catalog", "import", home / "winograd.json", "--json")
+    assert found.code == 0 and found.json["imported"][0]["status"] == "new"
+
+
+def test_a_folder_that_cannot_be_read_or_has_nothing_is_said(cli, home, monkeypatch):
+    (home / "in" / "closed").mkdir(parents=True)
+    (home / "in" / ".hidden").write_text("x")
+    empty = cli("catalog", "import", home / "in")
+    assert empty.code == 0 and "there is no file to import" in empty.err
+    real = os.scandir
+
+    def scandir(path):  # the superuser may read every folder
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr("os.scandir", scandir)
+    refused = cli("catalog", "import", home / "in")
+    assert refused.code == 1 and f"cannot read the folder {home / 'in' / 'closed'}: permission denied" in refused.err

@@ -81,6 +81,27 @@ def test_a_site_with_a_file_of_somebody_is_refused(tmp_path):
     assert require_whole(tmp_path / "site") == "a"
 
 
+@pytest.mark.parametrize("place", ["files/notes.txt", "schemes/mine", "assets/logo.png"])
+def test_a_file_of_somebody_among_the_pages_is_kept(cli, home, place):
+    Catalog().add(strassen(), MADE)
+    build = ("catalog", "site", home / "site", "--results", home)
+    assert cli(*build).code == 0 and cli(*build).code == 0
+    (home / "site" / place).write_text("dear")
+    refused = cli(*build)
+    assert refused.code == 1 and f"'{place}', which is not of the site" in refused.err
+    assert (home / "site" / place).read_text() == "dear"
+
+
+def test_a_marker_that_is_no_document_stops_nobody(tmp_path):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "site.json").write_text("[" * 100_000)
+    (tmp_path / "pipe").mkdir()
+    os.mkfifo(tmp_path / "pipe" / "site.json")
+    for name in ("deep", "pipe"):
+        with pytest.raises(ValueError, match="name a new or empty folder"):
+            fill(tmp_path / name, "a")
+
+
 def test_a_file_and_a_bad_place_are_refused(cli, home):
     (home / "file").write_text("x")
     Catalog().add(strassen(), MADE)

@@ -91,3 +91,24 @@ def test_a_scheme_file_says_what_to_do(cli, home, old, new, said):
     )
     found = cli("catalog", "verify", "w.json")
     assert found.code == 1 and said in found.err
+
+
+def test_pipes_and_devices_stay_and_links_are_followed(cli, home):
+    os.mkfifo(home / "pipe")
+    (home / "link.json").symlink_to("target.json")
+    (home / "target.json").write_text("old")
+    refused = cli("catalog", "export", "strassen", "-o", home / "pipe", "--kind", "json")
+    assert refused.code == 1 and f"cannot write {home / 'pipe'}: it is no regular file" in refused.err
+    assert (home / "pipe").is_fifo()
+    assert cli("catalog", "export", "strassen", "-o", home / "link.json").code == 0
+    assert (home / "link.json").is_symlink() and "schema_version" in (home / "target.json").read_text()
+
+
+def test_an_interrupt_leaves_no_temporary_file(tmp_path, monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("catalog.files.os.fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_files(tmp_path, {"a": b"1"})
+    assert list(tmp_path.iterdir()) == []
