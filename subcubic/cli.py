@@ -24,6 +24,7 @@ from subcubic.model_check_verb import model_check
 from subcubic.predict_verb import predict
 from subcubic.search_verb import search
 from subcubic.site_verb import site
+from subcubic.train_verb import train
 from subcubic.version import named_version
 
 
@@ -68,6 +69,7 @@ def subcubic(
 
 
 app.command()(search)
+app.command()(train)
 app.add_typer(search_verb.runs, name="runs")
 catalog_verbs.app.command("export")(export_file)
 catalog_verbs.app.command()(closure)

@@ -80,7 +80,7 @@ def _checks(catalog: Path | None) -> Iterator[Check]:
     yield _origins()
     for name in ("numpy", "h5py", "sympy", "numba", "jax", "scipy", "ml_dtypes", "filelock", "rich"):
         yield _package(name, "run `make` in the checkout, or pip install -e .")
-    for name, extra in (("matplotlib", "plot"), ("flint", "exact"), ("mctx", "mcts"), ("distributed", "dask")):
+    for name, extra in (("matplotlib", "plot"), ("flint", "exact"), ("mctx", "player"), ("distributed", "dask")):
         yield _package(name, f"pip install -e '.[{extra}]'", needed=False)
     yield _compiler("gcc", "--version", "install the package gcc; exported C and `bench` on a CPU need it")
     yield _compiler("nvcc", "--version", "install the CUDA toolkit and put nvcc on PATH; only CUDA builds need it")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzzing import FACTOR
+
 # JAX would take most of a GPU's memory in every process that imports it, from those that share the GPU with it.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
@@ -22,6 +24,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         reason = _why_no_gpu()
         if reason:
             pytest.skip(reason)
+    if item.get_closest_marker("rare") and FACTOR == 1:
+        pytest.skip("one of many like it; make fuzz runs it")
 
 
 @functools.cache

@@ -17,6 +17,8 @@ MAY_IMPORT = {
     "evaluate": {"codegen", "catalog"},
     "subcubic": {"evaluate", "codegen", "search", "catalog"},
 }
+# The player's modules are imported inside the functions that need them, and need JAX throughout.
+PLAYER = {str(path.relative_to(ROOT)) for path in (ROOT / "search" / "player").glob("*.py")}
 # Where each heavy library may be imported at all.
 ONLY_IN = {
     "h5py": {"catalog/hdf.py"},
@@ -33,7 +35,10 @@ ONLY_IN = {
         "evaluate/lm_weights.py",
         "evaluate/model_arms.py",
         "evaluate/model_check.py",
+        "subcubic/player_benchmark.py",
+        *PLAYER,
     },
+    **dict.fromkeys(("mctx", "flax", "optax", "orbax"), PLAYER),
     # The twin is text that the emitter completes; nothing here imports it.
     "torch": {
         "codegen/kernels/twin_triton.py",

@@ -12,6 +12,7 @@ from codegen.emit import TARGETS, emit, emit_header
 from codegen.emit_cuda import prefix
 from codegen.plan import plan
 from tests.codegen.schemes import plans
+from tests.fuzzing import rare
 
 PLANS = plans()
 DTYPES = [("fp16", None), ("bf16", None), ("bf16", "fp32"), ("fp32", None), ("fp64", None)]
@@ -75,9 +76,13 @@ def _value(expression: str, variable: str) -> int:
     return int(eval(re.sub(variable, "1", expression).replace("Accumulator", "")))
 
 
-@pytest.mark.parametrize(("dtype", "product_dtype"), DTYPES)
-@pytest.mark.parametrize(("arch", "levels"), [("sm_80", 1), ("sm_90", 2)])
-def test_every_text_compiles_without_spills(nvcc, arch, dtype, product_dtype, levels):
+@pytest.mark.parametrize(
+    ("arch", "levels", "dtype", "product_dtype"),
+    [("sm_80", 1, *types) for types in DTYPES]
+    + [("sm_90", 2, *DTYPES[0])]
+    + [rare("sm_90", 2, *types) for types in DTYPES[1:]],
+)
+def test_every_text_compiles_without_spills(nvcc, arch, levels, dtype, product_dtype):
     text = emit(plan(winograd(), levels), "cuda", dtype=dtype, product_dtype=product_dtype)
     usages = resources(text, arch)
     assert len(usages) == KERNELS

@@ -15,6 +15,7 @@ from codegen.emit_planes import Side, fused_sides, sides_text
 from codegen.plan import plan
 from codegen.schedule import schedule
 from tests.codegen.test_planes_on_host import PLANS, text
+from tests.fuzzing import rare
 
 TYPES = [("bf16", "bf16"), ("bf16", "fp16"), ("fp32", "fp32"), ("fp64", "fp64")]
 
@@ -37,8 +38,12 @@ def pack_bytes(made: str, dtype: str) -> list[int]:
     return [int(w) * STORAGE[dtype].bytes for w in re.findall(r" width = (\d+)", made)]
 
 
-@pytest.mark.parametrize(("dtype", "plane_dtype"), TYPES)
-@pytest.mark.parametrize("name", ["winograd", "winograd2", "2x4x4:26", "3x3x3:23"])
+@pytest.mark.parametrize(
+    ("name", "dtype", "plane_dtype"),
+    [(name, *types) for types in TYPES for name in ("winograd", "3x3x3:23")]
+    + [(name, *TYPES[0]) for name in ("winograd2", "2x4x4:26")]
+    + [rare(name, *types) for types in TYPES[1:] for name in ("winograd2", "2x4x4:26")],
+)
 def test_planes_compile_without_spills(nvcc, shipped, name, dtype, plane_dtype):
     named = {"winograd": (winograd(), 1), "winograd2": (winograd(), 2)}
     made = plan(*named[name]) if name in named else plan(best(shipped, name.split(":")[0], int(name.split(":")[1])))

@@ -8,6 +8,7 @@ from codegen.overlap import overlapped
 from codegen.plan import plan
 from codegen.schedule import schedule
 from tests.codegen.schemes import plans
+from tests.fuzzing import rare
 
 
 def replay(found, blocks, rank):
@@ -38,12 +39,15 @@ def replay(found, blocks, rank):
     return result
 
 
-CASES = [
-    (name, only_a, least) for name in ("winograd", "rectangular", "mixed") for only_a in (0, 1) for least in (1, 2, 4)
+CASES = [(name, only_a, least) for name in ("winograd", "rectangular") for only_a in (0, 1) for least in (1, 2, 4)]
+CASES += [
+    ("mixed", 0, 1),
+    *(rare("mixed", only_a, least) for only_a, least in ((0, 2), (0, 4), (1, 1), (1, 2), (1, 4))),
 ]
+CASES += [("winograd2", False, 4), rare("winograd2", True, 2)]
 
 
-@pytest.mark.parametrize(("name", "only_a", "least"), [*CASES, ("winograd2", False, 4), ("winograd2", True, 2)])
+@pytest.mark.parametrize(("name", "only_a", "least"), CASES)
 def test_two_phases_compute_the_scheme(name, only_a, least):
     W = plans()[name].scheme.W
     single_a, single_b = ((factor != 0).sum(axis=0) == 1 for factor in plans()[name].scheme.factors[:2])

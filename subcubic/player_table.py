@@ -1,0 +1,73 @@
+"""What the learning player reached, as Markdown tables."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from subcubic.player_benchmark import KIND
+
+Row = dict[str, Any]
+
+
+def player_table(results: Path) -> str:
+    """A line for each format, ring and device of the newest measurement; "" if there is none."""
+    from evaluate.report import markdown
+
+    lines = []
+    for (device, format, ring), rows in _newest(results).items():
+        runs = [row for row in rows if row["what"] == "training"]
+        if not runs:
+            continue
+        done = [row for row in runs if row["reached"]]
+        rates = [row["per_second"] for row in rows if row["what"] == "rate"]
+        lines.append(
+            [
+                f"{format} over {ring}",
+                device,
+                str(runs[0]["target"]),
+                f"{len(done)} of {len(runs)}",
+                ", ".join(f"{row['seconds']:.0f} s" for row in done) or "-",
+                ", ".join(f"{row['games']:,}" for row in done) or "-",
+                str(min((row["rank"] for row in runs if row["rank"] is not None), default="-")),
+                f"{max(rates):,.0f}" if rates else "-",
+            ]
+        )
+    heads = ("game", "device", "target", "seeds", "time to it", "games to it", "lowest rank", "simulations/s")
+    return markdown(heads, lines) if lines else ""
+
+
+def ablation_table(results: Path) -> str:
+    """A line for each arm at equal simulations; "" if there is none."""
+    from evaluate.report import markdown
+
+    lines = [
+        [
+            f"{format} over {ring}",
+            device,
+            f"{row['network']}, {'its value' if row['value'] == 'network' else 'the plain bound as value'}",
+            "changed" if row["change_basis"] else "standard",
+            f"{row['repair']:,} flips" if row["repair"] else "-",
+            f"{row['hits']} of {row['games']}",
+            f"{row['mean']:.2f}",
+        ]
+        for (device, format, ring), rows in _newest(results).items()
+        for row in rows
+        if row["what"] == "hits"
+    ]
+    heads = ("game", "device", "network", "bases", "repair", "games that reach the target", "mean rank")
+    return markdown(heads, lines) if lines else ""
+
+
+def _newest(results: Path) -> dict[tuple[str, str, str], list[Row]]:
+    """Rows by device, format and ring, of the newest document that has any."""
+    from evaluate.report import load
+
+    found: dict[tuple[str, str, str], list[Row]] = {}
+    for document in load(results, KIND):
+        own: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+        for row in document["rows"]:
+            own[(document["device"], row["format"], row["ring"])].append(row)
+        found |= own
+    return dict(sorted(found.items(), key=lambda item: (item[0][2], len(item[0][1]), item[0][1], item[0][0])))

@@ -1,0 +1,156 @@
+"""``subcubic train``: the player of the TensorGame learns a format, and what it finds is proved and stored."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from catalog.scheme import Ring
+from subcubic.errors import ExitCode, UsageError, guarded
+from subcubic.interrupts import interruptible
+from subcubic.options import CatalogPath, Json, at_least, writable_catalog
+from subcubic.output import note, print_json
+from subcubic.reference import format_of, provenance
+from subcubic.search_options import seconds_of, seed_of
+from subcubic.writing import make_folder
+
+METHOD = "player"
+_CURVE, _CHECKPOINTS = "curve.jsonl", "checkpoints"
+
+
+@guarded
+def train(
+    format: Annotated[str, typer.Argument(metavar="FORMAT", help="Base case m x k x n, for example 2x2x3.")],
+    ring: Annotated[str, typer.Option(help="F2, or Z for games over the integers.")] = "F2",
+    target: Annotated[int | None, typer.Option(help="Rank to end at; the best known one by default.")] = None,
+    hits: Annotated[float, typer.Option(help="Share of the games that must reach it before the end.")] = 0.0,
+    budget: Annotated[str, typer.Option(help="Time limit of all parts of the run, compiling included.")] = "5m",
+    rounds: Annotated[int | None, typer.Option(help="Limit in rounds; the result is then repeatable.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the first weights and of every random choice.")] = 0,
+    scale: Annotated[str, typer.Option(help="small for two cores, large for a GPU, auto for what is here.")] = "auto",
+    games: Annotated[int | None, typer.Option(help="Played side by side.")] = None,
+    simulations: Annotated[int | None, typer.Option(help="Of the tree search for each move.")] = None,
+    candidates: Annotated[int | None, typer.Option(help="Moves proposed at each node, at most 64.")] = None,
+    channels: Annotated[int | None, typer.Option(help="Of the network.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Random sums of a step of training.")] = None,
+    warm: Annotated[int | None, typer.Option(help="Steps on random sums alone, before the first game.")] = None,
+    repair: Annotated[int, typer.Option(help="Steps of a walk in the flip graph after each game.")] = 0,
+    same_basis: Annotated[bool, typer.Option("--same-basis", help="Play in the standard bases alone.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the run: learning curve and checkpoints. One that is there goes on.")
+    ] = None,
+    save: Annotated[float, typer.Option(help="Seconds between checkpoints; 0 for one after each round.")] = 20.0,
+    catalog: CatalogPath = None,
+    json_output: Json = False,
+) -> ExitCode:
+    """Train a player on random sums and on its own games, and store the schemes that it finds.
+
+    It sees no scheme but its own. What --scale chooses can be changed option by option.
+    """
+    base_case = format_of(format, None, None, None)
+    if ring not in ("F2", "Z"):
+        raise UsageError(f"--ring {ring} is not played; choose F2 or Z")
+    at_least(1, "rounds", rounds)
+    _require_libraries()
+    _keep_compiled()
+    from search.player.planning import memory
+    from search.player.presets import course as settled
+    from subcubic.search_run import known_rank
+
+    wanted = target if target is not None else known_rank(base_case, ring) or max(1, base_case.volume - 1)
+    course = settled(
+        base_case,
+        Ring(ring),
+        scale,  # type: ignore[arg-type]
+        **{"games": games, "simulations": simulations, "candidates": candidates, "channels": channels},
+        **{"batch": batch, "warm": warm, "repair": repair, "change_basis": not same_basis},
+        **{"seed": seed_of(seed), "target": wanted, "hits": hits, "rounds": rounds},
+        budget_s=None if rounds else seconds_of(budget),
+    )
+    store = writable_catalog(catalog)
+    trees = memory(course.player.board, course.search, course.games)
+    note(
+        f"train {base_case} ({base_case.described}) over {ring}: target rank {wanted}, {course.games} games of "
+        f"{course.search.simulations} simulations a move, trees of about {trees / 1e6:.3g} MB; seed {seed}"
+    )
+    result = _run(course, store, out, save)
+    if json_output:
+        print_json(result)
+    else:
+        print(
+            f"rank {result['rank'] or '-'} after {result['games']} games and {result['seconds']:.1f} s"
+            + (f"; stored {result['id'][:12]}" if result["id"] else "")
+        )
+    if result["rank"] is not None and result["rank"] <= wanted:
+        return ExitCode.DONE
+    return ExitCode.INTERRUPTED if result["interrupted"] else ExitCode.BUDGET
+
+
+def _run(course: Any, store: Any, out: Path | None, save_s: float) -> dict[str, Any]:
+    from search.player.saving import Checkpoints
+    from search.player.training import Found, begin, learn
+
+    state, checkpoints = begin(course), None
+    if out is not None:
+        make_folder(out)
+        checkpoints = Checkpoints(out / _CHECKPOINTS, course)
+        state = checkpoints.latest() or state
+        if state.rounds:
+            note(f"going on after round {state.rounds}, {state.played} games and {state.seconds:.0f} s")
+    result: dict[str, Any] = {"rank": None, "id": None, "games": state.played, "seconds": state.seconds, "rounds": 0}
+    if state.pool.lowest < course.player.board.limit:
+        result["rank"] = state.pool.lowest
+    saved = time.monotonic()
+    with interruptible("round") as interrupted:
+        for event in learn(course, state, lambda: bool(interrupted)):
+            if isinstance(event, Found):
+                made = provenance(METHOD, seed=course.seed, options=_options(course, event))
+                result["rank"], result["id"] = event.scheme.rank, store.add(event.scheme, made).id
+                note(f"rank {event.scheme.rank} after {event.games} games and {event.seconds:.1f} s")
+                continue
+            result |= {"games": event.games, "seconds": round(event.seconds, 3), "rounds": event.round}
+            if out is not None:
+                with (out / _CURVE).open("a", encoding="utf-8") as curve:
+                    curve.write(json.dumps(asdict(event)) + "\n")
+            if checkpoints is not None and time.monotonic() - saved >= save_s:
+                checkpoints.save(state)
+                saved = time.monotonic()
+        if checkpoints is not None:
+            checkpoints.save(state)
+            checkpoints.close()
+    return result | {"interrupted": bool(interrupted)}
+
+
+def _options(course: Any, found: Any) -> dict[str, Any]:
+    settings = asdict(course)
+    kept = ("games", "again", "change_basis", "repair", "sizes", "search", "lessons")
+    return {
+        **{name: settings[name] for name in kept},
+        "found_after_games": found.games,
+        "found_after_s": round(found.seconds, 3),
+    }
+
+
+def _keep_compiled() -> None:
+    """Keep what JAX compiles, half a minute's work, for the next run, unless the user has chosen a place for it."""
+    import jax
+
+    from catalog.files import cache_folder
+
+    if not jax.config.jax_compilation_cache_dir:
+        jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "jax"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+def _require_libraries() -> None:
+    """Refuse in one sentence where the extra is not installed."""
+    from importlib.util import find_spec
+
+    missing = [name for name in ("mctx", "flax", "optax", "orbax") if find_spec(name) is None]
+    if missing:
+        raise UsageError(f"training needs {', '.join(missing)}: pip install -e '.[player]' in the checkout")

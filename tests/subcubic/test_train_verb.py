@@ -1,0 +1,74 @@
+"""``subcubic train`` from the command line: a small player learns, is killed and goes on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mctx", reason="no mctx; install the extra player")
+# Files that the library of checkpoints leaves open.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = ("--games", 4, "--simulations", 4, "--candidates", 4, "--channels", 4, "--batch", 8, "--warm", 0)
+
+
+@pytest.fixture(autouse=True)
+def compile_quickly(monkeypatch):
+    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    import jax
+
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def test_it_trains_stores_and_keeps_a_curve(cli, tmp_path):
+    done = cli("train", "1x2x2", *SMALL, "--rounds", 1, "--target", 1, "--out", tmp_path / "run", "--json")
+    assert done.code == 5, done.err
+    assert done.json["rounds"] == 1 and done.json["games"] == 4 and done.json["rank"] is None
+    curve = [json.loads(line) for line in (tmp_path / "run" / "curve.jsonl").read_text().splitlines()]
+    assert [line["round"] for line in curve] == [1] and len(curve[0]["losses"]) == 6
+    assert "train 1x2x2 (A 1x2 . B 2x2) over F2: target rank 1, 4 games of 4 simulations a move" in done.err
+    more = cli("train", "1x2x2", *SMALL, "--rounds", 2, "--target", 1, "--out", tmp_path / "run", "--json")
+    assert more.json["rounds"] == 2 and "going on after round 1, 4 games" in more.err
+    other = cli("train", "1x2x2", *SMALL, "--rounds", 3, "--seed", 1, "--out", tmp_path / "run")
+    assert other.code == 1 and "holds the training of another course; choose an empty folder" in other.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["2x2x2", "--ring", "F3"], "--ring F3 is not played; choose F2 or Z"),
+        (["4x4x4"], "format 4x4x4 over F2 has factors of 65536 vectors and the player affords 4096"),
+        (["2x2x2", "--games", "0"], "games is 0; it must be at least 1"),
+        (["2x2x2", "--candidates", "65"], "candidates is 65; a node holds at most 64"),
+        (["2x2x2", "--hits", "2"], "hits is 2.0; it must lie between 0 and 1"),
+        (["2x2x2", "--budget", "soon"], "soon"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(cli, words, message):
+    done = cli("train", *words)
+    assert done.code in (1, 2) and message in done.err and "Traceback" not in done.err
+
+
+def test_after_kill_9_it_goes_on(home, tmp_path):
+    out = tmp_path / "run"
+    limits = ["--target", "1", "--out", str(out), "--save", "0"]
+    words = ["train", "1x2x2", *map(str, SMALL), *limits, "--rounds"]
+    command = [sys.executable, "-m", "subcubic", *words]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "SUBCUBIC_CATALOG": str(home / "catalog")}
+    running = subprocess.Popen([*command, "100000"], env=environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    curve, deadline = out / "curve.jsonl", time.monotonic() + 200
+    while not (curve.exists() and len(curve.read_text().splitlines()) > 1) and time.monotonic() < deadline:
+        assert running.poll() is None, running.stderr.read()
+        time.sleep(0.2)
+    running.send_signal(signal.SIGKILL)
+    running.communicate()
+    again = subprocess.run([*command, "1"], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert "going on after round" in again.stderr, again.stderr
+    assert again.returncode == 5
