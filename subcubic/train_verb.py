@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -142,7 +143,7 @@ def _keep_compiled() -> None:
 
     from catalog.files import cache_folder
 
-    if not jax.config.jax_compilation_cache_dir:
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "jax"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
