@@ -92,7 +92,7 @@ def gather(
     total = terms + lengths
     found: list[Scheme] = []
     for game in np.argsort(total, kind="stable")[:_LOOKED_AT].tolist():
-        if total[game] > min(pool.rank, pool.lowest) and not repair:
+        if total[game] > pool.rank and not repair:
             break
         path = paths[game, : steps[game]]
         residual = left_after(board, starts[game], path)
