@@ -160,8 +160,8 @@ def _scaled(value: Any, coefficient: int) -> Any:
 def _share(sums: list[dict[int, int]], width: int) -> list[Step]:
     """Name the most frequent pair until none occurs twice; rewrites ``sums`` in place, returns the steps.
 
-    Ties go to the smallest pair, so the result is deterministic. The heap is lazy: an entry counts only while it
-    agrees with ``places``.
+    Ties go to the smallest pair, so the result is deterministic. The heap is lazy: a pair's highest entry is at least
+    its count in ``places``, and one above it is put back where it belongs when it comes up.
     """
     places: dict[Pair, set[int]] = {}
     for row, terms in enumerate(sums):
@@ -174,7 +174,10 @@ def _share(sums: list[dict[int, int]], width: int) -> list[Step]:
     steps: list[Step] = []
     while heap:
         count, pair = heapq.heappop(heap)
-        if len(places[pair]) != -count:
+        left_over = len(places[pair])
+        if left_over != -count:
+            if 1 < left_over < -count:
+                heapq.heappush(heap, (-left_over, pair))
             continue
         left, right, x, y = pair
         fresh = width + len(steps)
@@ -185,11 +188,7 @@ def _share(sums: list[dict[int, int]], width: int) -> list[Step]:
             for old in (left, right):
                 coefficient = terms.pop(old)
                 for other, c in terms.items():
-                    gone = primitive_pair(old, coefficient, other, c)
-                    rows = places[gone]
-                    rows.discard(row)
-                    if len(rows) > 1:
-                        heapq.heappush(heap, (-len(rows), gone))
+                    places[primitive_pair(old, coefficient, other, c)].discard(row)
             for other, c in terms.items():
                 made = primitive_pair(other, c, fresh, factor)
                 rows = places.setdefault(made, set())
