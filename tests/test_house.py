@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "evaluate": {"codegen", "catalog"},
     "subcubic": {"evaluate", "codegen", "search", "catalog"},
 }
-# The player's modules are imported inside the functions that need them, and need JAX throughout.
+# The player's modules need JAX throughout, so that others import them inside the functions that need them.
 PLAYER = {str(path.relative_to(ROOT)) for path in (ROOT / "search" / "player").glob("*.py")}
 # Where each heavy library may be imported at all.
 ONLY_IN = {

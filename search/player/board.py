@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,7 +21,7 @@ from catalog.scheme import Format, Ring
 from search.games.game import factor_sizes
 from search.player.fields import Array, digits, eliminated, pack, rows_of
 
-# Vectors of the largest factor: 2**12 for 2x3x4 and 3x4x4, 3**6 for 2x2x3. The network looks at all of them at once.
+# Vectors of the largest factor: 2**12 for 2x3x4 and 3x3x4, 3**6 for 2x2x3. The network looks at all of them at once.
 _MOST_POINTS = 1 << 12
 # Ranks over Q are those modulo this prime, whose products fit int32. A scheme found is proved exactly in any case.
 _PRIME = 32749
@@ -104,8 +106,6 @@ class Board:
 
     def terms(self, moves: Array) -> Array:
         """The rank-one tensors of moves [..., 3], [..., d0, d1, d2] int32."""
-        import jax.numpy as jnp
-
         u, v, w = (jnp.asarray(self.vectors(mode), jnp.int32)[moves[..., mode]] for mode in range(3))
         return u[..., :, None, None] * v[..., None, :, None] * w[..., None, None, :]
 
@@ -119,15 +119,11 @@ class Board:
 
     def total(self, moves: Array, count: Array) -> Array:
         """The sums of the first ``count`` [B] of moves [B, t, 3], [B, d0, d1, d2] int32."""
-        import jax.numpy as jnp
-
         on = jnp.arange(moves.shape[-2]) < count[..., None]
         return self.reduced((self.terms(moves) * on[..., None, None, None]).sum(-4))
 
     def slices(self, residual: Array, mode: int, rows: int) -> tuple[Array, ...]:
         """Words [B, d_mode, d_rows] of the slices along a mode, whose rows run along another, modulo p."""
-        import jax.numpy as jnp
-
         other = 3 - mode - rows
         return pack(self.p, jnp.moveaxis(residual, (-3 + mode, -3 + rows, -3 + other), (-3, -2, -1)))
 
@@ -137,8 +133,6 @@ class Board:
         It is constructive (``search.player.ending``); 0 means that nothing is left. Unlike ``search.games.slice_bound``
         it depends on the basis and is far from the rank, so it leads no search by itself.
         """
-        import jax.numpy as jnp
-
         sums = []
         for mode in range(3):
             rows, columns = ((1, 2), (0, 2), (0, 1))[mode]
@@ -154,9 +148,6 @@ class Board:
 
         Over Z they are products of two signed unit triangular matrices with few entries, so that residuals stay small.
         """
-        import jax
-        import jax.numpy as jnp
-
         found = []
         for mode, size in enumerate(self.sizes):
             low, high = jax.random.split(jax.random.fold_in(key, mode))
@@ -175,8 +166,6 @@ class Board:
 
     def changed(self, residual: Array, bases: list[Array]) -> Array:
         """Residuals [B, d0, d1, d2] in other bases, three of [B, d, d]."""
-        import jax.numpy as jnp
-
         return self.reduced(jnp.einsum("nabc,nia,njb,nkc->nijk", residual, *bases))
 
 
@@ -187,8 +176,6 @@ def _leading(vectors: NDArray[Any]) -> NDArray[Any]:
 
 def _rank(matrices: Array) -> Array:
     """Ranks over Q of integer matrices [..., h, w] with small entries."""
-    import jax.numpy as jnp
-
     height, width = matrices.shape[-2:]
     left, rank = matrices.astype(jnp.int32) % _PRIME, jnp.zeros(matrices.shape[:-2], jnp.int32)
     for _ in range(min(height, width)):

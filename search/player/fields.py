@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,8 +39,6 @@ def characters(p: int, dimension: int) -> NDArray[np.float32]:
 
 def pack(p: int, entries: Array) -> Row:
     """Words of vectors; ``entries`` are [..., n] integers, of which the residue counts, n at most 30."""
-    import jax.numpy as jnp
-
     weights = 1 << jnp.arange(entries.shape[-1], dtype=jnp.int32)
     return tuple(((entries % p == digit) * weights).sum(-1, dtype=jnp.int32) for digit in range(1, p))
 
@@ -61,8 +60,6 @@ def negative(a: Row) -> Row:
 
 def masked(a: Row, keep: Array) -> Row:
     """A vector where ``keep``, else zero."""
-    import jax.numpy as jnp
-
     return tuple(jnp.where(keep, word, 0) for word in a)
 
 
@@ -73,8 +70,6 @@ def is_zero(a: Row) -> Array:
 
 def cleared(row: Row, pivot: Row) -> Row:
     """A row plus the multiple of a pivot row that makes its entry at the pivot's first entry zero."""
-    import jax.numpy as jnp
-
     if len(row) == 1:
         first = pivot[0] & -pivot[0]
         return (jnp.where(row[0] & first != 0, row[0] ^ pivot[0], row[0]),)
@@ -87,8 +82,6 @@ def cleared(row: Row, pivot: Row) -> Row:
 
 def eliminated(rows: Sequence[Row]) -> tuple[list[Row], Array]:
     """The rows after forward elimination, each free of the first entries of those before it, and the rank, int32."""
-    import jax.numpy as jnp
-
     left = list(rows)
     for i in range(len(left)):
         for j in range(i + 1, len(left)):
@@ -113,8 +106,6 @@ def combinations(p: int, slices: Row) -> Row:
     Returns:
         Words [..., p**d, h].
     """
-    import jax.numpy as jnp
-
     count = slices[0].shape[-2]
     found: Row = tuple(jnp.zeros_like(word[..., :1, :]) for word in slices)
     for i in range(count):

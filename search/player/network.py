@@ -29,7 +29,6 @@ from search.player.fields import (
     add,
     characters,
     combinations,
-    digits,
     eliminated,
     in_span,
     masked,
@@ -180,7 +179,7 @@ class Network(nnx.Module):
         """Log-probabilities of the third factor, [B, K, n], after the first two, [B, K] each."""
         a, b, c = self.board.order
         taken = negative(self._packed(a, u))
-        signs = jnp.asarray(digits(self.board.p, self.board.sizes[b]))[v]
+        signs = jnp.asarray(self.board.vectors(b))[v]
         rows = []
         for i, row in enumerate(view.rows):
             sign = signs[..., i][..., None]
@@ -231,7 +230,7 @@ class Network(nnx.Module):
 
     def _packed(self, mode: int, numbers: Array) -> Row:
         """Words [B, K, 1] of vectors [B, K]."""
-        return pack(self.board.p, jnp.asarray(digits(self.board.p, self.board.sizes[mode]))[numbers][..., None, :])
+        return pack(self.board.p, jnp.asarray(self.board.vectors(mode))[numbers][..., None, :])
 
 
 def _transformed(mixing: Array, values: Array) -> Array:
