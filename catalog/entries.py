@@ -7,12 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from catalog.errors import CatalogError, DamagedError
-from catalog.folder import Folder
+from catalog.folder import Folder, turns
 from catalog.provenance import Provenance
 from catalog.scheme import Scheme
 from catalog.shards import Stored
-
-ATTEMPTS = 5  # to read what a compaction by another process may remove between listing and reading
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ def read_entries(folder: Folder, damaged: list[DamagedError] | None = None) -> I
     """
     done: set[str] = set()  # ids, also of what is damaged
     afresh = False
-    for _ in range(ATTEMPTS):
+    for _ in turns():
         by_shard: dict[str, list[int]] = {}
         for name, position in folder.load(afresh)[0].all_places():
             by_shard.setdefault(name, []).append(position)

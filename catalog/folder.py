@@ -7,7 +7,9 @@ nothing.
 
 from __future__ import annotations
 
+import itertools
 import os
+import random
 import secrets
 import shutil
 import time
@@ -25,8 +27,9 @@ from catalog.shards import Generator, Shard
 # A temporary file of a killed writer is swept by a later one when it is older than any write can take.
 STALE_SECONDS = 600.0
 LOCK_SECONDS = 120.0
-# A compaction by another process may remove a shard between listing and reading it.
-_ATTEMPTS = 3
+# A compaction by another process may remove a shard between listing and reading it, and the next one its successor.
+PATIENCE_SECONDS = 10.0
+_LONGEST_PAUSE_SECONDS = 0.2
 
 
 class Folder:
@@ -57,7 +60,7 @@ class Folder:
         Raises:
             CatalogError: the folder cannot be read, or a file of it was written by a newer version.
         """
-        for _ in range(_ATTEMPTS):
+        for _ in turns():
             # The index is read before the folder, so that only a compaction can make it name a shard that is gone.
             index = Index() if afresh else self._stored_index()
             names = self._names()
@@ -156,6 +159,20 @@ class Folder:
             for leftover in folder.glob(f"{TEMPORARY_PREFIX}*"):
                 if leftover.stat().st_mtime < oldest:
                     leftover.unlink(missing_ok=True)
+
+
+def turns() -> Iterator[int]:
+    """Turns to list and read what another process may replace meanwhile, with ever longer pauses between them.
+
+    They end with the first one that is over after ``PATIENCE_SECONDS``: then something other than a writer is at work.
+    """
+    until = time.monotonic() + PATIENCE_SECONDS
+    for turn in itertools.count():
+        yield turn
+        if time.monotonic() > until:
+            return
+        # By chance, so that readers that lost to the same compaction do not meet the next one together.
+        time.sleep(random.uniform(0.0, min(_LONGEST_PAUSE_SECONDS, 0.002 * 2 ** min(turn, 10))))
 
 
 def begin_with(shards: Iterable[Path], path: Path, generator: Generator) -> None:

@@ -14,10 +14,10 @@ from catalog import index as indexing
 from catalog import shards as sharding
 from catalog.canonical import digest
 from catalog.check import Bad, Report, check_shards
-from catalog.entries import ATTEMPTS, Entry, read_entries
+from catalog.entries import Entry, read_entries
 from catalog.errors import CatalogError, DamagedError
 from catalog.files import sync_folder
-from catalog.folder import Folder, begin_with
+from catalog.folder import Folder, begin_with, turns
 from catalog.index import Index, resolve
 from catalog.provenance import Provenance, utc_now
 from catalog.query import Query, select
@@ -197,7 +197,7 @@ class Catalog:
             CatalogError: the scheme's shard is damaged or cannot be read.
         """
         afresh = False
-        for _ in range(ATTEMPTS):
+        for _ in turns():
             index, _damaged = self._folder.load(afresh)
             identity = resolve(index, prefix)
             name, position = index.place(identity)
@@ -283,7 +283,7 @@ class Catalog:
         return replace(report, index_rebuilt=not fits)
 
     def _measured(self, damaged: list[DamagedError] | None = None) -> list[tuple[str, dict[str, Any]]]:
-        for _ in range(ATTEMPTS):
+        for _ in turns():
             shards = self._folder.load()[0].shards
             with suppress(FileNotFoundError):  # as in ``entries``
                 read, bad = self._folder.read_all(name for name in shards if shards[name])
