@@ -27,8 +27,8 @@
 #define __restrict__
 
 struct dim3 {
-  unsigned x, y;
-  dim3(unsigned x = 1, unsigned y = 1) : x(x), y(y) {}
+  unsigned x, y, z;
+  dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
 };
 static dim3 blockIdx, threadIdx, blockDim, gridDim;
 
@@ -44,10 +44,6 @@ static void require(bool condition, const char* otherwise) {
 template <class W>
 W __ldcs(const W* from) {
   require(reinterpret_cast<uintptr_t>(from) % sizeof(W) == 0, "a vector load is not aligned");
-  return *from;
-}
-template <class W>
-W __ldg(const W* from) {
   return *from;
 }
 // Each lane as if it were alone, so that every one of them writes its own maximum.
@@ -100,14 +96,28 @@ struct Warp {
 
 static std::vector<Fiber> fibers;
 static std::vector<Warp> warps;
-static Barrier cta_barrier;
+static std::vector<Barrier> cta_barriers;  // of the CTAs that run together, as a cluster
+static unsigned running;                   // fiber, counted through all of them
 static ucontext_t scheduler;
 static std::function<void()>* body;
 static bool warps_backwards, copies_late;
 static std::vector<unsigned char> shared_bytes;
 static std::vector<std::pair<uintptr_t, size_t>> readable;
 
-static Fiber& current() { return fibers[threadIdx.x]; }
+static bool may_read(const void* from, size_t bytes) {
+  const uintptr_t first = reinterpret_cast<uintptr_t>(from);
+  for (const auto& [start, size] : readable)
+    if (first >= start && first + bytes <= start + size) return true;
+  return readable.empty();
+}
+template <class W>
+W __ldg(const W* from) {
+  require(reinterpret_cast<uintptr_t>(from) % sizeof(W) == 0, "a load is not aligned");
+  require(may_read(from, sizeof(W)), "a load reads outside the matrices and the workspace");
+  return *from;
+}
+
+static Fiber& current() { return fibers[running]; }
 
 static void arrive(Barrier& barrier, unsigned members) {
   if (++barrier.arrived == members) {
@@ -121,7 +131,7 @@ static void arrive(Barrier& barrier, unsigned members) {
   swapcontext(&fiber.context, &scheduler);
 }
 
-static void __syncthreads() { arrive(cta_barrier, blockDim.x); }
+static void __syncthreads() { arrive(cta_barriers[running / blockDim.x], blockDim.x); }
 static int __syncthreads_or(int vote) {
   static int any;
   any = any || vote;
@@ -139,20 +149,24 @@ static void start_fiber() {
   swapcontext(&current().context, &scheduler);
 }
 
-static bool step(unsigned thread) {
-  Fiber& fiber = fibers[thread];
+static bool step(unsigned number) {
+  Fiber& fiber = fibers[number];
   if (fiber.done || (fiber.waits_for && *fiber.waits_for == fiber.seen)) return false;
   fiber.waits_for = nullptr;
-  threadIdx.x = thread;
+  running = number;
+  threadIdx.x = number % blockDim.x;
+  if (cta_barriers.size() > 1) blockIdx.x = number / blockDim.x;
   swapcontext(&scheduler, &fiber.context);
   return true;
 }
 
-static void run_cta(unsigned threads, std::function<void()>& each) {
+// Runs one CTA, or several together whose blockIdx.x are 0, 1, ...
+static void run_cta(unsigned threads, std::function<void()>& each, unsigned together = 1) {
   body = &each;
+  threads *= together;
   fibers.resize(threads);
   warps.assign(threads / 32, Warp{});
-  cta_barrier = {};
+  cta_barriers.assign(together, {});
   for (Fiber& fiber : fibers) {
     if (!fiber.stack) fiber.stack.reset(new char[1 << 16]);
     fiber.done = false;
@@ -206,8 +220,7 @@ static uint32_t shared_base() { return 0; }
 
 static void copy_async(uint32_t to, const void* from, int bytes) {
   const uintptr_t first = reinterpret_cast<uintptr_t>(from);
-  bool inside = readable.empty() || bytes == 0;
-  for (const auto& [start, size] : readable) inside = inside || (first >= start && first + bytes <= start + size);
+  const bool inside = bytes == 0 || may_read(from, bytes);
   require(inside, "a copy reads outside the matrices and the workspace");
   require(to % 16 == 0 && first % 16 == 0 && bytes >= 0 && bytes <= 16, "a copy is not aligned");
   require(to + 16 <= shared_bytes.size(), "a copy ends outside shared memory");
@@ -235,7 +248,7 @@ void wait_copies() {
 
 // Every lane hands in some words, and all of them see the words of the whole warp.
 static const uint32_t (*exchange(const uint32_t* words, int count))[6] {
-  Warp& warp = warps[threadIdx.x / 32];
+  Warp& warp = warps[running / 32];
   const int lane = threadIdx.x % 32, parity = warp.parity[lane] ^= 1;
   memcpy(warp.slots[parity][lane], words, count * sizeof(uint32_t));
   arrive(warp.barrier, 32);
@@ -296,9 +309,14 @@ typedef int cudaError_t;
 enum { cudaSuccess = 0 };
 enum { cudaFuncAttributeMaxDynamicSharedMemorySize, cudaFuncAttributePreferredSharedMemoryCarveout };
 enum { cudaSharedmemCarveoutMaxShared = 100 };
-enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount, cudaDevAttrComputeCapabilityMajor };
+enum { cudaFuncAttributeNonPortableClusterSizeAllowed = 10 };
+enum cudaDeviceAttr {
+  cudaDevAttrMultiProcessorCount,
+  cudaDevAttrComputeCapabilityMajor,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin
+};
 struct cudaFuncAttributes {};
-static int multiprocessors = 2;
+static int multiprocessors = 2, capability = 8;
 static const char* cudaGetErrorString(cudaError_t code) { return code && violation ? violation : "no error"; }
 static cudaError_t cudaGetLastError() { return cudaSuccess; }
 static cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) { return cudaSuccess; }
@@ -306,7 +324,8 @@ static cudaError_t cudaFuncSetAttribute(const void*, int, int) { return cudaSucc
 static cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
 static cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
 static cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
-  return *value = which == cudaDevAttrMultiProcessorCount ? multiprocessors : 8, cudaSuccess;
+  const int all[] = {multiprocessors, capability, 232448};
+  return *value = all[which], cudaSuccess;
 }
 enum cudaMemcpyKind { cudaMemcpyDeviceToHost };
 static cudaError_t cudaMalloc(void** memory, size_t bytes) {

@@ -1,0 +1,140 @@
+"""CUDA text of products with few rows: the scheme of one product, made to read B as fast as memory gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import NamedTuple
+
+from codegen.device_text import STORAGE, guarded, joined
+from codegen.fused_text import types
+from codegen.heading import block_comment, comment
+from codegen.plan import Plan
+
+FAMILY = "thin"
+MOST_ROWS = 16  # that B is read once for
+PARTS = ("host", "types", "thin/ptx", "thin/task", "thin/piece", "thin/kernel", "thin/queue", "thin/host")
+LAYOUTS = ("nn", "nt")
+_MMA = {"fp16": "f16", "bf16": "bf16"}
+_SUMS = 2.0**-18  # what the accumulation of some thousand terms in FP32 may cost
+
+
+class Tile(NamedTuple):
+    """What a block of the grid does.
+
+    Attributes:
+        columns: warps side by side, each with columns of its own.
+        depth: warps that share the depth of the same columns.
+        stripes: of 16 columns that a warp has of a transposed B; of one as it is a warp always has 64 columns.
+        ahead: pieces of B that a warp has under way.
+    """
+
+    columns: int
+    depth: int
+    stripes: int = 1
+    ahead: int = 3
+
+
+# Narrow and deep ones for small products, which end before a block with much work of its own would; wide ones, whose
+# warps share what they read of A, for large ones.
+TILES = {
+    "nn": (Tile(1, 8), Tile(1, 4), Tile(1, 16, ahead=2), Tile(2, 4), Tile(4, 2), Tile(4, 4, ahead=2)),
+    "nt": (
+        *(Tile(1, 8), Tile(1, 4), Tile(1, 16, ahead=2), Tile(1, 8, 2, 2)),
+        *(Tile(2, 4, 2, 2), Tile(4, 2, 2, 2), Tile(4, 4, 2, 1)),
+    ),
+}
+
+
+def emit_thin(
+    plan: Plan,
+    dtype: str = "bf16",
+    c_dtype: str | None = None,
+    layout: str = "nn",
+    tiles: Sequence[Tile] | None = None,
+    version: str = "unknown",
+) -> str:
+    """One self-contained .cu: C entry points (``kernels/thin.h``) and kernels.
+
+    Args:
+        plan: of the scheme of one product.
+        dtype: the type of A and B, "fp16" or "bf16".
+        c_dtype: of C, ``dtype`` or "fp32". Default: ``dtype``.
+        layout: "nn", or "nt" for a B that is stored transposed.
+        tiles: to choose from, those of ``TILES`` by default.
+        version: of the emitting program, for the first lines of the text.
+
+    Raises:
+        ValueError: a plan of more than one product, an unknown type or layout, or no tile.
+    """
+    name = prefix(plan, dtype, c_dtype, layout)
+    kinds = types(dtype, None, c_dtype, layout)
+    chosen = TILES[layout] if tiles is None else tuple(tiles)
+    if not chosen:
+        raise ValueError("no tile was given; leave the tiles out for all that there are")
+    includes, body = joined(PARTS, (kinds.input, kinds.output))
+    text = "\n".join([guarded(includes), _constants(kinds.input, kinds.output, layout, chosen), body])
+    return _banner(plan, kinds.input, kinds.output, layout, version) + "\n" + text.replace("SCHEME_", f"{name}_")
+
+
+def header(
+    plan: Plan, dtype: str = "bf16", c_dtype: str | None = None, layout: str = "nn", version: str = "unknown"
+) -> str:
+    """The C header of the entry points of ``emit_thin`` with the same arguments."""
+    text = _file("thin.h").replace("/* PRODUCT */\n", _file("thin/product.h"))
+    return block_comment(plan, version) + text.replace("SCHEME", prefix(plan, dtype, c_dtype, layout))
+
+
+def prefix(plan: Plan, dtype: str = "bf16", c_dtype: str | None = None, layout: str = "nn") -> str:
+    """What the names of the entry points of ``emit_thin`` with the same arguments begin with.
+
+    Raises:
+        ValueError: as ``emit_thin``.
+    """
+    if plan.rank != 1 or plan.format.volume != 1:
+        raise ValueError(
+            f"thin kernels are for the scheme of one product, 1x1x1, and the plan is of {plan.format} blocks and rank "
+            f"{plan.rank}: additions of blocks would cost more than the memory's time, which is all that there is"
+        )
+    if layout not in LAYOUTS:
+        raise ValueError(f"thin kernels have the layouts {' and '.join(LAYOUTS)}, not {layout!r}")
+    kinds = types(dtype, None, c_dtype, layout)
+    parts = [FAMILY, kinds.input, "fp32c" if kinds.output != kinds.input else "", layout if layout != "nn" else ""]
+    return "_".join(filter(None, parts))
+
+
+def _file(name: str) -> str:
+    return files("codegen.kernels").joinpath(*name.split("/")).read_text(encoding="utf-8")
+
+
+def _banner(plan: Plan, dtype: str, c_dtype: str, layout: str, version: str) -> str:
+    build = "nvcc -O3 -std=c++17 -gencode=arch=compute_90,code=sm_90"
+    facts = {"dtype": f"{dtype}, C {c_dtype}, sums in fp32", "layout": layout}
+    return f"""\
+// C = alpha * A B + beta * C for up to {MOST_ROWS} rows of A, also many such products in one launch.
+//
+{comment(plan, version, "//", facts)}\
+//
+// Library: {build} -shared -Xcompiler -fPIC -o kernel.so FILE.cu
+"""
+
+
+def _constants(dtype: str, c_dtype: str, layout: str, tiles: Sequence[Tile]) -> str:
+    listed = ", \\\n      ".join(
+        f"compiled<Tile<{tile.columns}, {tile.depth}, {tile.stripes}, {tile.ahead}>>()" for tile in tiles
+    )
+    return f"""\
+#define SUBCUBIC_INPUT_MMA "{_MMA[dtype]}"
+#define SUBCUBIC_TILES \\
+      {listed}
+
+{_file("thin/product.h")}
+namespace {{
+
+using Input = {STORAGE[dtype].name};
+using Output = {STORAGE[c_dtype].name};
+using Accumulator = float;
+constexpr bool kTransposedB = {str(layout[1] == "t").lower()};  // as it lies in memory
+
+}}  // namespace
+"""

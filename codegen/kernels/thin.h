@@ -1,0 +1,39 @@
+/* C_i = alpha * A_i B_i + beta * C_i for i < groups, made for few rows of A: B goes once through the device, as fast as
+ * its memory is. Sizes, distances and leading dimensions are in elements. Status codes: 0 done, 1 a CUDA call failed, 2
+ * wrong arguments, 4 no device for which the file was built. SCHEME_error says more, for the calling host thread. */
+#ifndef SCHEME_H
+#define SCHEME_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* PRODUCT */
+
+/* Makes a handle for the current device and loads the kernels, so not while a graph is being captured. */
+int SCHEME_open(void** handle);
+
+/* How many tiles there are; the columns of C that one takes, 0 for a number that there is not. */
+int SCHEME_tiles(void);
+int SCHEME_columns(int tile);
+
+/* What the rule takes for a product; only its sizes are looked at. */
+int SCHEME_choose(void* handle, const SCHEME_product* product, int32_t* tile, int32_t* split);
+
+/* Queues one kernel on the stream; no workspace, no allocation, no synchronisation, so it can be captured in a CUDA graph.
+ * Any number of rows is right, from 17 on B is read again for every 16. */
+int SCHEME_launch(void* handle, void* stream, const SCHEME_product* product);
+
+/* Frees a handle; null is allowed. */
+void SCHEME_close(void* handle);
+
+/* The last error of the calling host thread in one sentence. */
+const char* SCHEME_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

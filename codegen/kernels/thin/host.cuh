@@ -1,0 +1,178 @@
+// The C entry points of thin products: arguments, the rule for tiles, how the kernel is loaded and queued.
+#include <cmath>
+#include <new>
+
+#include "queue.cuh"
+
+#ifndef __CUDACC_RTC__  // host code
+namespace {
+
+constexpr int kMostSplit = 16, kPortableSplit = 8;
+constexpr int64_t kLargest = INT64_C(1) << 30, kMostGroups = 65535;
+
+// One tile, compiled for up to 8 rows [0] and up to 16 [1].
+struct Compiled {
+  void (*kernels[2])(Task);
+  int threads, columns, shared[2];
+};
+
+template <class T, bool WHOLE = true>
+constexpr Compiled compiled() {
+  return {{thin<T, 8, WHOLE>, thin<T, 16, WHOLE>}, T::threads, Shape<T, 8>::columns,
+          {Shape<T, 8>::shared_bytes, Shape<T, 16>::shared_bytes}};
+}
+
+// The last one is for operands that do not lie on 16-byte boundaries.
+const Compiled kCompiled[] = {SUBCUBIC_TILES, compiled<Tile<1, 8, 1, 1>, false>()};
+constexpr int kTileCount = sizeof(kCompiled) / sizeof(kCompiled[0]) - 1;
+
+struct Handle {
+  int multiprocessors, shared;  // bytes of shared memory that a block may have
+  bool clusters, wide_clusters;
+};
+
+Status open_device(Handle& handle) {
+  int device = 0, major = 0;
+  cudaError_t code = cudaGetDevice(&device);
+  if (!code) code = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  if (!code) code = cudaDeviceGetAttribute(&handle.multiprocessors, cudaDevAttrMultiProcessorCount, device);
+  if (!code) code = cudaDeviceGetAttribute(&handle.shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  if (Status status = checked(code, "asking for the device")) return status;
+  if (major < 8) return report(kMissing, "the device has compute capability %d.x, 8.0 or later is needed", major);
+  handle.clusters = handle.wide_clusters = major >= 9;
+  for (const Compiled& tile : kCompiled)
+    for (int more = 0; more < 2; ++more) {
+      const void* kernel = reinterpret_cast<const void*>(tile.kernels[more]);
+      cudaFuncAttributes attributes;
+      code = cudaFuncGetAttributes(&attributes, kernel);
+      if (code)
+        return report(kMissing, "the file was built for another architecture than this device's: %s",
+                      cudaGetErrorString(code));
+      code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, tile.shared[more]);
+      if (Status status = checked(code, "loading a kernel")) return status;
+      // More than 8 blocks in a cluster is more than every device promises; without it there are 8.
+      if (handle.clusters && cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1)) {
+        handle.wide_clusters = false;
+        cudaGetLastError();
+      }
+    }
+  return kDone;
+}
+
+int most_split(const Handle& handle) {
+  return !handle.clusters ? 1 : handle.wide_clusters ? kMostSplit : kPortableSplit;
+}
+
+int64_t over(int64_t value, int64_t by) { return (value + by - 1) / by; }
+
+// The rule: a tile whose side is what shared memory would hold of two 16-bit operands, narrower in proportion to the rows
+// that are missing to 16; and as many blocks on the depth as fill the device once.
+void choose(const Handle& handle, const SCHEME_product& p, int& tile, int& split) {
+  const double side = std::sqrt(0.7 * handle.shared / (2 * sizeof(Input)));
+  const double wanted = side * (p.M < 16 ? p.M : 16) / 16;
+  if (tile < 0) {
+    tile = 0;
+    for (int i = 1; i < kTileCount; ++i)
+      if (std::fabs(kCompiled[i].columns - wanted) < std::fabs(kCompiled[tile].columns - wanted)) tile = i;
+  }
+  if (split < 1) {
+    const int64_t blocks = over(p.N, kCompiled[tile].columns) * p.groups;
+    const int64_t pieces = over(p.K, 64);
+    split = 1;
+    while (2 * split <= most_split(handle) && split * blocks < handle.multiprocessors && 2 * split <= pieces) split *= 2;
+  }
+}
+
+bool known(int tile, int split) {
+  return tile >= -1 && tile < kTileCount && split >= 0 && split <= kMostSplit && (split & (split - 1)) == 0;
+}
+
+// Whether rows and groups all start on 16-byte boundaries.
+template <class T>
+bool aligned(const T* pointer, int64_t ld, int64_t stride) {
+  return row_aligned(pointer, ld) && stride * sizeof(T) % 16 == 0;
+}
+
+Status check(const SCHEME_product& p) {
+  if (p.groups < 1 || p.groups > kMostGroups)
+    return report(kMisuse, "groups is %lld; it must be 1..%lld", (long long)p.groups, (long long)kMostGroups);
+  for (int64_t size : {p.M, p.N, p.K})
+    if (size < 1 || size > kLargest)
+      return report(kMisuse, "a size is %lld; it must be 1..%lld", (long long)size, (long long)kLargest);
+  if (!p.A || !p.B || !p.C) return report(kMisuse, "A, B and C must not be null");
+  const int64_t least_b = kTransposedB ? p.K : p.N;
+  if (p.lda < p.K || p.ldb < least_b || p.ldc < p.N)
+    return report(kMisuse, "leading dimensions are %lld, %lld and %lld; they must be at least %lld, %lld and %lld",
+                  (long long)p.lda, (long long)p.ldb, (long long)p.ldc, (long long)p.K, (long long)least_b,
+                  (long long)p.N);
+  if (p.stride_a < 0 || p.stride_b < 0 || p.stride_c < 0)
+    return report(kMisuse, "distances of groups must not be negative");
+  if (p.groups > 1 && !p.offsets && p.stride_c < (p.M - 1) * p.ldc + p.N)
+    return report(kMisuse, "groups of C are %lld apart and overlap; %lld is the least", (long long)p.stride_c,
+                  (long long)((p.M - 1) * p.ldc + p.N));
+  if (!known(p.tile, p.split))
+    return report(kMisuse, "tile %d and split %d are not there; tile is -1..%d, split 0, 1, 2, 4, 8 or 16", p.tile,
+                  p.split, kTileCount - 1);
+  return kDone;
+}
+
+Status launch(const Handle& handle, cudaStream_t stream, const SCHEME_product& p) {
+  int tile = p.tile, split = p.split;
+  choose(handle, p, tile, split);
+  if (split > most_split(handle))
+    return report(kMisuse, "split is %d; this device has clusters of at most %d blocks", split, most_split(handle));
+  const Input *A = static_cast<const Input*>(p.A), *B = static_cast<const Input*>(p.B);
+  // Loads of whole 16 bytes: rows start there, and none ends inside one.
+  const bool whole = aligned(A, p.lda, p.offsets ? 0 : p.stride_a) && aligned(B, p.ldb, p.stride_b) &&
+                     p.K % 8 == 0 && (kTransposedB || p.N % 8 == 0);
+  const Compiled& with = kCompiled[whole ? tile : kTileCount];
+  const int more = p.M > 8;
+  const int64_t tiles = over(p.N, with.columns);
+  if (tiles > 65535) return report(kMisuse, "C has %lld columns, too many for tile %d", (long long)p.N, tile);
+  const dim3 grid(split, static_cast<unsigned>(tiles), static_cast<unsigned>(p.groups));
+  const Task task = {A, B, static_cast<Output*>(p.C), p.lda, p.ldb, p.ldc, p.stride_a, p.stride_b, p.stride_c,
+                     p.offsets, static_cast<int>(p.M), static_cast<int>(p.N), static_cast<int>(p.K),
+                     static_cast<float>(p.alpha), static_cast<float>(p.beta)};
+  return checked(queue(with.kernels[more], grid, with.threads, with.shared[more], stream, task), "the thin kernel");
+}
+
+}  // namespace
+
+extern "C" {
+
+int SCHEME_open(void** handle) {
+  if (!handle) return report(kMisuse, "handle must not be null");
+  *handle = nullptr;
+  int devices = 0;
+  const cudaError_t code = cudaGetDeviceCount(&devices);
+  if (code != cudaSuccess || devices == 0)
+    return report(kMissing, "no usable CUDA device: %s", cudaGetErrorString(code));
+  Handle found = {};
+  if (Status status = open_device(found)) return status;
+  *handle = new (std::nothrow) Handle(found);
+  return *handle ? kDone : report(kFailed, "out of host memory");
+}
+
+int SCHEME_tiles(void) { return kTileCount; }
+
+int SCHEME_columns(int tile) { return tile >= 0 && tile < kTileCount ? kCompiled[tile].columns : 0; }
+
+int SCHEME_choose(void* handle, const SCHEME_product* product, int32_t* tile, int32_t* split) {
+  if (!handle || !product) return report(kMisuse, "handle and product must not be null");
+  if (Status status = check(*product)) return status;
+  *tile = product->tile, *split = product->split;
+  choose(*static_cast<Handle*>(handle), *product, *tile, *split);
+  return kDone;
+}
+
+int SCHEME_launch(void* handle, void* stream, const SCHEME_product* product) {
+  if (!handle || !product) return report(kMisuse, "handle and product must not be null");
+  if (Status status = check(*product)) return status;
+  return launch(*static_cast<Handle*>(handle), static_cast<cudaStream_t>(stream), *product);
+}
+
+void SCHEME_close(void* handle) { delete static_cast<Handle*>(handle); }
+
+const char* SCHEME_error(void) { return last_error; }
+}
+#endif

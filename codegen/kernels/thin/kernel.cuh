@@ -1,0 +1,115 @@
+// C = alpha A B + beta C for few rows: B goes once through the device, as fast as memory gives it.
+//
+// A block takes some columns of C. Its warps share the depth, and so do the blocks of a cluster. Each warp has several
+// pieces of B under way all the time; then their sums meet in shared memory, and those of a cluster's blocks across it,
+// always in the same order. Nothing but C is written, so there is no workspace and nothing to be cleared.
+#include "piece.cuh"
+
+namespace {
+
+// What a block does.
+template <int COLUMN_WARPS, int DEPTH_WARPS, int STRIPES, int AHEAD>
+struct Tile {
+  static constexpr int column_warps = COLUMN_WARPS, depth_warps = DEPTH_WARPS, stripes = STRIPES, ahead = AHEAD;
+  static constexpr int threads = 32 * COLUMN_WARPS * DEPTH_WARPS;
+};
+
+template <class Tile, int ROWS>
+struct Shape {
+  using Part = Piece<kTransposedB, ROWS, Tile::stripes>;
+  static constexpr int columns = Tile::column_warps * Part::columns, pitch = columns + 2;
+  static constexpr int sums = ROWS * pitch;  // floats of the warps that share columns
+  static constexpr int shared_bytes = Tile::depth_warps * sums * sizeof(float);
+};
+
+// Registers for two blocks on a multiprocessor, or for one of many warps: what counts is how many loads are under way.
+template <class Tile>
+constexpr int kBlocksAtOnce = Tile::threads > 256 ? 1 : 512 / Tile::threads;
+
+template <class Tile, int ROWS, bool WHOLE>
+__global__ void __launch_bounds__(Tile::threads, kBlocksAtOnce<Tile>) thin(const __grid_constant__ Task task) {
+  using S = Shape<Tile, ROWS>;
+  using Part = typename S::Part;
+  constexpr int ahead = ROWS > 8 && Tile::ahead > 1 ? Tile::ahead - 1 : Tile::ahead;  // sums of more rows take registers
+  const int64_t group = blockIdx.z;
+  const int64_t before = task.offsets ? task.offsets[group] : group * task.M;  // rows of other groups
+  const int count = task.offsets ? task.offsets[group + 1] - static_cast<int>(before) : task.M;
+  const Input* const A = task.A + (task.offsets ? before * task.lda : group * task.stride_a);
+  Output* const C = task.C + (task.offsets ? before * task.ldc : group * task.stride_c);
+#ifdef SUBCUBIC_EPILOGUE
+  const Extras extras = of_group(task.extras, group);
+#endif
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int across = warp % Tile::column_warps, down = warp / Tile::column_warps;
+  const int first_column = blockIdx.y * S::columns, columns = min(S::columns, task.N - first_column);
+  const int workers = cluster_size() * Tile::depth_warps, worker = cluster_rank() * Tile::depth_warps + down;
+  const int steps = (task.K + Part::depth - 1) / Part::depth;
+  float* const shared = shared_floats();
+  const auto write = [&](int row, int column, float sum) {
+    Output* to = C + row * task.ldc + column;
+    float value = task.alpha * sum;
+    if (task.beta != 0.f) value += task.beta * static_cast<float>(*to);
+#ifdef SUBCUBIC_EPILOGUE
+    value = finished(value, extras, before + row, column);
+#endif
+    narrow(value, *to);
+  };
+  for (int first = 0; first < count; first += ROWS) {
+    const int rows = min(ROWS, count - first);
+    const int k = worker * Part::depth + lane % 4 * Part::lane_depth;
+    const int row = lane / 4, column = across * Part::columns + lane / 4 * Part::lane_columns;
+    Cursor at = {A + (first + row) * task.lda + k, task.B + group * task.stride_b, task.lda, task.ldb, k, task.K,
+                 rows - row, columns - column};
+    at.b += kTransposedB ? (first_column + column) * task.ldb + k : k * task.ldb + first_column + column;
+    float sums[Part::blocks][ROWS / 8][4] = {};
+    Part parts[ahead];
+#pragma unroll
+    for (int i = 0; i < ahead; ++i) {
+      parts[i].template load<WHOLE>(at);
+      at.move(workers * Part::depth, !kTransposedB);
+    }
+#pragma unroll 1
+    for (int step = worker; step < steps; step += ahead * workers)
+#pragma unroll
+      for (int i = 0; i < ahead; ++i) {  // what lies behind the depth is zero
+        parts[i].multiply(sums);
+        parts[i].template load<WHOLE>(at);
+        at.move(workers * Part::depth, !kTransposedB);
+      }
+#pragma unroll
+    for (int j = 0; j < Part::blocks; ++j)
+#pragma unroll
+      for (int i = 0; i < ROWS / 8; ++i)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          shared[down * S::sums + (8 * i + 2 * (lane % 4) + e % 2) * S::pitch + across * Part::columns +
+                 Part::column(j, e / 2)] = sums[j][i][e];
+    __syncthreads();
+    // Each sum of the block by one thread; C if there is no other block.
+    for (int e = threadIdx.x; e < rows * S::columns; e += Tile::threads) {
+      float* const place = shared + e / S::columns * S::pitch + e % S::columns;
+      float sum = *place;
+#pragma unroll
+      for (int i = 1; i < Tile::depth_warps; ++i) sum += place[i * S::sums];
+      if (cluster_size() > 1)
+        *place = sum;
+      else if (e % S::columns < columns)
+        write(first + e / S::columns, first_column + e % S::columns, sum);
+    }
+    if (cluster_size() > 1) {
+      cluster_wait();
+      for (int e = cluster_rank() * Tile::threads + threadIdx.x; e < rows * S::columns;
+           e += cluster_size() * Tile::threads) {
+        float sum = 0.f;
+        for (int rank = 0; rank < cluster_size(); ++rank)
+          sum += read_peer(shared + e / S::columns * S::pitch + e % S::columns, rank);
+        if (e % S::columns < columns) write(first + e / S::columns, first_column + e % S::columns, sum);
+      }
+      cluster_wait();  // nobody's shared memory goes, or is written again, while it is read
+    } else if (first + ROWS < count) {
+      __syncthreads();
+    }
+  }
+}
+
+}  // namespace

@@ -1,0 +1,98 @@
+"""A thin kernel with the C interface of ``codegen/kernels/thin.h``: emitted, built, loaded by ctypes, launched."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from evaluate.kernel import POINTER, Library, check, load_library
+
+
+class Product(ctypes.Structure):
+    """``SCHEME_product``, see ``codegen/kernels/thin/product.h``."""
+
+    _fields_ = [
+        *[(name, ctypes.c_int64) for name in ("groups", "m", "n", "k")],
+        *[(name, ctypes.c_double) for name in ("alpha", "beta")],
+        *[(name, kind) for letter in "abc" for name, kind in (
+            (letter, ctypes.c_void_p), (f"ld{letter}", ctypes.c_int64), (f"stride_{letter}", ctypes.c_int64)
+        )],
+        ("offsets", ctypes.c_void_p),
+        ("tile", ctypes.c_int32),
+        ("split", ctypes.c_int32),
+    ]  # fmt: skip
+
+
+_PRODUCT, _NUMBER = ctypes.POINTER(Product), ctypes.POINTER(ctypes.c_int32)
+SIGNATURES: dict[str, tuple[list[Any], Any]] = {
+    "open": ([POINTER], ctypes.c_int),
+    "error": ([], ctypes.c_char_p),
+    "tiles": ([], ctypes.c_int),
+    "columns": ([ctypes.c_int], ctypes.c_int),
+    "choose": ([POINTER, _PRODUCT, _NUMBER, _NUMBER], ctypes.c_int),
+    "launch": ([POINTER, POINTER, _PRODUCT], ctypes.c_int),
+    "close": ([POINTER], None),
+}
+
+
+class Way(NamedTuple):
+    """How a product is done: number of the tile, and blocks that share the depth; -1 and 0 leave it to the rule."""
+
+    tile: int = -1
+    split: int = 0
+
+
+class ThinKernel(Library):
+    """One for few rows of A. Launches need no workspace."""
+
+    @property
+    def tiles(self) -> list[int]:
+        """Columns of C that each tile takes."""
+        return [int(self.call("columns", tile)) for tile in range(int(self.call("tiles")))]
+
+    def choose(self, product: Product) -> Way:
+        """What the rule takes for a product.
+
+        Raises:
+            KernelError: arguments that ``launch`` would refuse.
+        """
+        tile, split = ctypes.c_int32(), ctypes.c_int32()
+        status = self.call("choose", self.handle, ctypes.byref(product), ctypes.byref(tile), ctypes.byref(split))
+        check(self.library, self.name, status)
+        return Way(tile.value, split.value)
+
+    def launch(self, stream: int, product: Product) -> None:
+        """Queue a product.
+
+        Args:
+            stream: cudaStream_t as an integer.
+            product: sizes, addresses on the device, distances in elements.
+
+        Raises:
+            evaluate.device.DeviceMissingError: no device.
+            KernelError: the library refuses; nothing is queued then.
+        """
+        self.queue("launch", stream, ctypes.byref(product))
+
+
+@contextmanager
+def open_thin(path: Path, name: str) -> Iterator[ThinKernel]:
+    """Load a library built from ``codegen.emit_thin.emit_thin``, and close its handle on leaving.
+
+    Args:
+        path: the shared library.
+        name: what its entry points begin with, see ``codegen.emit_thin.prefix``.
+
+    Raises:
+        evaluate.device.DeviceMissingError: no device for which it was built.
+        evaluate.kernel.KernelError: the file is no such library, or it cannot be opened.
+    """
+    library, handle = load_library(path, name, SIGNATURES), ctypes.c_void_p()
+    check(library, name, getattr(library, f"{name}_open")(ctypes.byref(handle)))
+    try:
+        yield ThinKernel(library, name, handle)
+    finally:
+        getattr(library, f"{name}_close")(handle)

@@ -1,0 +1,239 @@
+"""Thin kernels run on the host: their text against an emulation of warps, clusters and their shared memory."""
+
+import ctypes
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codegen import emit_thin
+from codegen.emit_thin import PARTS, Tile, prefix
+from evaluate.kernel import KernelError, load_library
+from evaluate.thin import SIGNATURES, Product, ThinKernel
+from tests.codegen.fused_on_host import NUMPY
+from tests.codegen.on_host import matrix
+from tests.codegen.schemes import plans
+
+PLAN = plans()["trivial"]
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ was not found; install it")
+FEW = {"nn": (Tile(1, 2), Tile(2, 1, ahead=2)), "nt": (Tile(1, 2), Tile(2, 2, 2, 1))}
+
+
+def built(folder: Path, monkeypatch, dtype, c_dtype, layout, change=lambda text: text) -> ThinKernel:
+    """A library without the files of instructions that the emulation replaces."""
+    left = tuple(part for part in PARTS if part not in ("thin/ptx", "thin/queue"))
+    monkeypatch.setattr(emit_thin, "PARTS", left)
+    text = change(emit_thin.emit_thin(PLAN, dtype, c_dtype, layout, FEW[layout]))
+    text = re.sub(r"#include <cuda_.*>\n", "", text)
+    # The emulation needs the types, and the kernels need the emulation.
+    head, body = text.split("// What a launch of a thin product is about", 1)
+    assert "mma.sync" not in text and "<<<" not in text
+    source, library = folder / "kernel.cpp", folder / "kernel.so"
+    source.write_text(f'#include <cmath>\n#include "fused_on_host.h"\n{head}\n#include "thin_on_host.h"\n//{body}')
+    includes = f"-I{Path(__file__).parent}"
+    subprocess.run(["g++", "-std=c++17", "-O1", "-w", includes, "-shared", "-fPIC", "-o", library, source], check=True)
+    name, handle = prefix(PLAN, dtype, c_dtype, layout), ctypes.c_void_p()
+    found = load_library(library, name, SIGNATURES)
+    found.host_violation.restype = ctypes.c_char_p
+    found.host_readable.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    found.host_mode(0, 0, 132)
+    assert getattr(found, f"{name}_open")(ctypes.byref(handle)) == 0
+    return ThinKernel(found, name, handle)
+
+
+def stacked(values: np.ndarray, gap: int, dtype, offset: int) -> tuple[np.ndarray, int, int]:
+    """Matrices [g, r, c] in one array with poison behind each row, its leading dimension and the distance of groups."""
+    groups, rows, columns = values.shape
+    flat = matrix(values.reshape(groups * rows, columns), gap, dtype, offset)
+    return flat, columns + gap, rows * (columns + gap)
+
+
+def address(array: np.ndarray) -> int:
+    return array.ctypes.data
+
+
+def multiplied(
+    kernel: ThinKernel, dtype, c_dtype, layout, a, b, c, alpha=1.0, beta=0.0, gap=0, offset=0, tile=-1, split=0,
+    shared_b=False,
+):  # fmt: skip
+    """C [g, m, n] as float64 of a [g, m, k], b [g, k, n] or one for all, and c."""
+    (groups, m, k), n = a.shape, b.shape[2]
+    given = b.transpose(0, 2, 1) if layout == "nt" else b
+    left, lda, stride_a = stacked(a, gap, NUMPY[dtype], offset)
+    right, ldb, stride_b = stacked(given, gap, NUMPY[dtype], offset)
+    out, ldc, stride_c = stacked(c if beta else np.full(c.shape, np.nan), gap, NUMPY[c_dtype], offset)
+    before = out.copy()
+    # ``ctypes`` takes the fields in the order of the structure.
+    product = Product(
+        groups, m, n, k, alpha, beta, address(left), lda, stride_a,
+        address(right), ldb, 0 if shared_b else stride_b, address(out), ldc, stride_c, None, tile, split,
+    )  # fmt: skip
+    kernel.library.host_readable(None, 0)
+    for array in (left, right):
+        kernel.library.host_readable(array.ctypes.data, array.nbytes)
+    kernel.launch(0, product)
+    wrong = kernel.library.host_violation()
+    assert wrong is None, wrong.decode()
+    np.testing.assert_array_equal(out[:, n:].view(np.uint8), before[:, n:].view(np.uint8), "written outside C")
+    return out[:, :n].astype(float).reshape(c.shape)
+
+
+def integers(groups, m, k, n):
+    rng = np.random.default_rng([groups, m, k, n])
+    return [rng.integers(-1, 2, shape) for shape in ((groups, m, k), (groups, k, n), (groups, m, n))]
+
+
+# groups, m, k, n, gap between rows, elements off alignment, alpha, beta, tile, split
+LAUNCHES = [
+    (1, 1, 1, 1, 0, 0, 1, 0, -1, 0),
+    (1, 1, 256, 64, 0, 0, 1, 0, 0, 1),
+    (1, 8, 304, 200, 8, 0, 2, 0, 0, 2),
+    (2, 3, 40, 136, 0, 8, 1, 1, 1, 4),
+    (1, 9, 136, 72, 8, 0, -1, 0, 1, 1),
+    (1, 16, 520, 96, 0, 0, 1, -1, 0, 16),
+    (3, 16, 72, 24, 8, 8, 1, 0, -1, 8),
+    (1, 5, 77, 131, 3, 1, 1, 0, 0, 2),
+    (2, 11, 130, 67, 0, 0, -2, 1, 1, 4),
+    (1, 37, 80, 72, 0, 0, 1, 0, 0, 2),
+    (1, 33, 19, 21, 1, 3, 1, 1, 0, 1),
+    (1, 2, 8, 8, 0, 0, 1, 0, 1, 16),
+]
+KERNELS = [("bf16", "bf16", "nn"), ("fp16", "fp32", "nn"), ("fp16", "fp16", "nt"), ("bf16", "fp32", "nt")]
+
+
+@pytest.mark.parametrize(("dtype", "c_dtype", "layout"), KERNELS)
+def test_products_are_exact_on_integers(dtype, c_dtype, layout, tmp_path, monkeypatch):
+    kernel = built(tmp_path, monkeypatch, dtype, c_dtype, layout)
+    for i, (groups, m, k, n, gap, offset, alpha, beta, tile, split) in enumerate(LAUNCHES):
+        kernel.library.host_mode(i % 2, 0, 132)
+        a, b, c = integers(groups, m, k, n)
+        found = multiplied(kernel, dtype, c_dtype, layout, a, b, c, alpha, beta, gap, offset, tile, split)
+        np.testing.assert_array_equal(found, alpha * (a @ b) + beta * c, f"{LAUNCHES[i]}")
+
+
+def test_groups_have_as_many_rows_as_the_offsets_say(tmp_path, monkeypatch):
+    kernel = built(tmp_path, monkeypatch, "bf16", "bf16", "nn")
+    counts = [0, 5, 1, 0, 19, 3]
+    offsets = np.cumsum([0, *counts], dtype=np.int32)
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(-1, 2, (1, sum(counts), 72)), rng.integers(-1, 2, (len(counts), 72, 88))
+    c = rng.integers(-1, 2, (1, sum(counts), 88))
+    exact = np.concatenate([a[0, offsets[i] : offsets[i + 1]] @ b[i] for i in range(len(counts))])
+    for most, split in ((8, 1), (16, 4)):
+        found = grouped(kernel, a, b, c, offsets, most, split)
+        np.testing.assert_array_equal(found[0], exact + c[0])
+
+
+def grouped(kernel, a, b, c, offsets, most, split):
+    (left, lda, _), (right, ldb, stride_b), (out, ldc, _) = (stacked(x, 8, NUMPY["bf16"], 0) for x in (a, b, c))
+    product = Product(
+        len(offsets) - 1, most, b.shape[2], a.shape[2], 1.0, 1.0, address(left), lda, 0, address(right), ldb, stride_b,
+        address(out), ldc, 0, address(offsets), -1, split,
+    )  # fmt: skip
+    kernel.library.host_readable(None, 0)
+    kernel.launch(0, product)
+    assert kernel.library.host_violation() is None
+    return out[:, : c.shape[2]].astype(float).reshape(c.shape)
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt"])
+def test_what_is_not_finite_stays_in_its_rows_and_columns(layout, tmp_path, monkeypatch):
+    kernel = built(tmp_path, monkeypatch, "bf16", "fp32", layout)
+    a, b, c = (x.astype(float) for x in integers(1, 5, 200, 72))
+    a[0, 3, 150], b[0, 90, 70], b[0, 199, 8] = np.inf, np.nan, -np.inf
+    with np.errstate(invalid="ignore"):
+        exact = a @ b
+    found = multiplied(kernel, "bf16", "fp32", layout, a, b, c, split=4)
+    np.testing.assert_array_equal(found, exact)
+    assert np.isfinite(found).sum() == np.isfinite(exact).sum() > 250
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt"])
+def test_one_operand_may_serve_all_groups(layout, tmp_path, monkeypatch):
+    kernel = built(tmp_path, monkeypatch, "fp16", "fp16", layout)
+    a, _, c = integers(3, 4, 72, 40)
+    b = integers(1, 4, 72, 40)[1]
+    found = multiplied(kernel, "fp16", "fp16", layout, a, b, c, shared_b=True)
+    np.testing.assert_array_equal(found, a @ b)
+
+
+BREAKS = {
+    "nn": [
+        ("halves<1>(b[0][j]", "halves<0>(b[0][j]"),
+        ("at.k + i < at.depth ? at.columns : 0", "at.columns"),
+        ("8 * i < at.rows ? at.depth - at.k : 0", "at.depth - at.k"),
+        ("    __syncthreads();\n    // Each sum", "    // Each sum"),
+        ("      cluster_wait();\n      for", "      for"),
+        ("ahead * workers)", "ahead * workers + workers)"),
+        ("e % S::columns < columns) write", "true) write"),
+    ],
+    "nt": [
+        ("b[j][half][0][q + 1], b[j][half][1][q + 1]", "b[j][half][1][q + 1], b[j][half][0][q + 1]"),
+        ("8 * j < at.columns ? there : 0", "there"),
+        ("a[i][half][q + 1]", "a[i][half][q]"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("layout", "old", "new"), [(layout, *pair) for layout, pairs in BREAKS.items() for pair in pairs]
+)
+def test_the_emulation_notices_what_is_wrong(layout, old, new, tmp_path, monkeypatch):
+    def change(text):
+        assert old in text
+        return text.replace(old, new)
+
+    kernel = built(tmp_path, monkeypatch, "bf16", "bf16", layout, change)
+    wrong = 0
+    for m, k, n, split, backwards in ((5, 456, 200, 4, 0), (5, 456, 72, 2, 1), (13, 200, 40, 1, 1), (3, 77, 21, 2, 0)):
+        kernel.library.host_mode(backwards, 0, 132)
+        a, b, c = integers(1, m, k, n)
+        try:
+            found = multiplied(kernel, "bf16", "bf16", layout, a, b, c, split=split)
+            wrong += not np.array_equal(found, a @ b)
+        except (AssertionError, KernelError):
+            wrong += 1
+    assert wrong
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"groups": 0}, "groups is 0; it must be 1..65535"),
+        ({"m": 0}, "a size is 0; it must be 1..1073741824"),
+        ({"a": None}, "A, B and C must not be null"),
+        ({"ldb": 7}, "leading dimensions are 8, 7 and 8; they must be at least 8, 8 and 8"),
+        ({"stride_a": -1}, "distances of groups must not be negative"),
+        ({"groups": 2, "stride_c": 8}, "groups of C are 8 apart and overlap; 16 is the least"),
+        ({"tile": 2}, "tile 2 and split 0 are not there; tile is -1..1, split 0, 1, 2, 4, 8 or 16"),
+        ({"split": 3}, "tile -1 and split 3 are not there"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_a_sentence(changed, sentence, kernel_of_bf16):
+    memory = np.zeros(64, NUMPY["bf16"]).ctypes.data
+    product = Product(1, 2, 8, 8, 1.0, 0.0, memory, 8, 16, memory, 8, 64, memory, 8, 16, None, -1, 0)
+    kernel_of_bf16.choose(product)
+    for name, value in changed.items():
+        setattr(product, name, value)
+    for call in (lambda: kernel_of_bf16.launch(0, product), lambda: kernel_of_bf16.choose(product)):
+        with pytest.raises(KernelError, match=re.escape(sentence)):
+            call()
+
+
+def test_the_rule_is_narrower_for_fewer_rows_and_fills_the_device(kernel_of_bf16):
+    assert kernel_of_bf16.tiles == [64, 128]
+    ways = {}
+    for m, n in ((1, 128), (1, 4096), (16, 32768)):
+        product = Product(1, m, n, 4096, 1.0, 0.0, 1, 4096, 0, 1, n, 0, 1, n, 0, None, -1, 0)
+        ways[m, n] = kernel_of_bf16.choose(product)
+    assert ways[1, 128].tile == 0 and ways[16, 32768].tile == 1
+    assert ways[1, 128].split > ways[16, 32768].split == 1
+
+
+@pytest.fixture(scope="module")
+def kernel_of_bf16(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        return built(tmp_path_factory.mktemp("thin"), monkeypatch, "bf16", "bf16", "nn")

@@ -1,0 +1,52 @@
+// Thin kernels besides: clusters of CTAs that read each other's shared memory. Comes after fused_on_host.h and the types.
+#include <cmath>
+
+[[maybe_unused]] static const int with_clusters = capability = 9;
+static std::vector<std::vector<float>> cluster_floats;  // shared memory of each CTA
+static Barrier cluster_barrier;
+
+static float* shared_floats() { return cluster_floats[blockIdx.x].data(); }
+static int cluster_size() { return gridDim.x; }
+static int cluster_rank() { return blockIdx.x; }
+static void cluster_wait() { arrive(cluster_barrier, gridDim.x * blockDim.x); }
+static float read_peer(const float* mine, int rank) {
+  const size_t place = mine - shared_floats();
+  require(rank < static_cast<int>(gridDim.x) && place < cluster_floats[rank].size(), "a read outside the cluster's memory");
+  return cluster_floats[rank][place];
+}
+
+static uint4 stream_16(const void* from, bool there) {
+  uint4 to = {};
+  if (!there) return to;
+  const bool inside = may_read(from, 16), aligned = reinterpret_cast<uintptr_t>(from) % 16 == 0;
+  require(inside, "a load reads outside the matrices");
+  require(aligned, "a load of 16 bytes is not aligned");
+  if (inside && aligned) memcpy(&to, from, 16);
+  return to;
+}
+
+template <int SIDE>
+uint32_t halves(uint32_t first, uint32_t second) {
+  return SIDE ? first >> 16 | (second & 0xFFFF0000u) : (first & 0xFFFFu) | second << 16;
+}
+
+static void multiply_add(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) {
+  const uint32_t a[4] = {a0, a1, a2, a3};
+  multiply_add<Input>(d, a, b0, b1);
+}
+
+// The grid's first dimension is one cluster.
+template <class Kernel, class Task>
+cudaError_t queue(Kernel kernel, dim3 grid, int threads, size_t shared, cudaStream_t, const Task& task) {
+  gridDim = grid;
+  blockDim = dim3(threads);
+  std::function<void()> call = [&] { kernel(task); };
+  for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z)
+    for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y) {
+      blockIdx.x = 0;
+      cluster_floats.assign(grid.x, std::vector<float>(shared / sizeof(float), NAN));
+      cluster_barrier = {};
+      run_cta(threads, call, grid.x);
+    }
+  return violation ? 1 : cudaSuccess;
+}
