@@ -87,6 +87,32 @@ class Cublas:
             *(compute, _DEFAULT_ALGORITHM),
         )
 
+    def gemms(self, groups: int, m: int, n: int, k: int, a: int, b: int, c: int, layout: str = "nn") -> None:
+        """Queue C_i = A_i B_i for i < groups; matrices of a kind are dense and lie one after the other.
+
+        Args:
+            groups: how many.
+            m: as of ``gemm``, like all that follow.
+            n: likewise.
+            k: likewise.
+            a: device address of the first A.
+            b: of the first B.
+            c: of the first C.
+            layout: likewise.
+
+        Raises:
+            CublasError: cuBLAS refuses the call.
+        """
+        compute, scalar = accumulation(self.dtype)
+        one, zero = ctypes.byref(scalar(1)), ctypes.byref(scalar(0))
+        kind = type_of(self.dtype)
+        lda, ldb = leading((m, n, k), layout)
+        call(
+            self.library.cublasGemmStridedBatchedEx,
+            *(self.handle, *operations(layout), n, m, k, one, b, kind, ldb, k * n, a, kind, lda, m * k),
+            *(zero, c, kind, n, m * n, groups, compute, _DEFAULT_ALGORITHM),
+        )
+
 
 @contextmanager
 def open_cublas(xp: Any, dtype: str) -> Iterator[Cublas]:
@@ -166,7 +192,7 @@ def version(library: ctypes.CDLL) -> str:
 
 
 def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
-    pointer, number, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
+    pointer, number, size, long = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_longlong
     signatures = {
         "cublasCreate_v2": [pointer],
         "cublasDestroy_v2": [pointer],
@@ -176,6 +202,8 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         "cublasGetProperty": [number, pointer],
         "cublasGemmEx": [pointer, *[number] * 5, pointer, *[pointer, number, number] * 2, pointer]
         + [pointer, number, number, number, number],
+        "cublasGemmStridedBatchedEx": [pointer, *[number] * 5, pointer, *[pointer, number, number, long] * 2, pointer]
+        + [pointer, number, number, long, number, number, number],
     }
     for name, arguments in signatures.items():
         function = getattr(library, name)

@@ -18,6 +18,8 @@ from evaluate.opened import Opened, after_fork
 from evaluate.problem import Problem, dtype_of, matrices, problem
 from evaluate.ranges import plane_dtype_of, uneven
 from evaluate.strides import letter_of, stored
+from evaluate.thin_choice import Countdown, ThinChoices
+from evaluate.thin_problem import ThinProblem, multiply, thin_problem
 from evaluate.trials import Trials
 from evaluate.whole import Whole, whole
 from evaluate.wishes import AUTO, Options
@@ -34,12 +36,14 @@ class Decision:
         explanation: what a caller is told.
         lasting: whether it holds for later calls.
         tried: whether something was measured for it, so that earlier decisions may be out of date.
+        wait: calls after which it is made anew; None for never.
     """
 
     product: Whole | None
     explanation: Explanation
     lasting: bool = True
     tried: bool = False
+    wait: Countdown | None = None
 
 
 class Decider:
@@ -48,10 +52,11 @@ class Decider:
     Args:
         trials: knows plans, kernels and verdicts.
         rows_of: finds measured rows.
+        thin: knows those of thin products.
     """
 
-    def __init__(self, trials: Trials, rows_of: RowsOf) -> None:
-        self._trials, self._rows_of = trials, rows_of
+    def __init__(self, trials: Trials, rows_of: RowsOf, thin: ThinChoices) -> None:
+        self._trials, self._rows_of, self._thin = trials, rows_of, thin
         self._machines: dict[tuple[str, int | None], Machine] = {}
         self._lists = Lists(trials.plan)
         self._lock = Lock()
@@ -79,9 +84,10 @@ class Decider:
         """
         made = problem(library, a, b, out, None if options.plane_dtype == AUTO else options.plane_dtype)
         plain = Explanation(vendor(library), "", "", made.shape, made.dtype, made.layout, error_factor=1.0)
-        if small(made.shape):
+        few = thin_problem(library, made, a, b)
+        if few is None and small(made.shape):
             return Decision(None, replace(plain, why="the product is too small for any scheme"))
-        if options.max_workspace == 0:
+        if few is None and options.max_workspace == 0:
             return Decision(None, replace(plain, why="max_workspace is 0"))
         if made.looped and not library.writable:
             return Decision(None, replace(plain, why=f"stacks of matrices are left to {library.name}"))
@@ -89,6 +95,9 @@ class Decider:
             # Neither compiling nor measuring can be captured; the next call outside decides.
             why = "a graph is captured: call it once before with the same shapes"
             return Decision(None, replace(plain, why=why), lasting=False)
+        if few is not None:
+            with self._lock:
+                return self._thinned(library, few, plain, a, b, options)
         if options.plane_dtype == AUTO:
             with library.current(a):
                 options = replace(options, plane_dtype=plane_dtype_of(library, matrices(a, b)))
@@ -97,6 +106,31 @@ class Decider:
                 return Decision(None, replace(plain, why=f"planes of {ours}, for which b was packed, may overflow"))
         with self._lock:  # a product that is decided by now does not wait for another one's trial
             return self._searched(library, made, plain, a, b, packed, options)
+
+    def _thinned(
+        self, library: Numpy, few: ThinProblem, plain: Explanation, a: Any, b: Any, options: Options
+    ) -> Decision:
+        try:
+            machine = self._machine(library, a)
+        except DeviceMissingError as error:
+            return Decision(None, replace(plain, why=f"kernels cannot reach the device: {error}"))
+        plain = replace(plain, device=machine.name)
+        if machine.info is None:
+            return Decision(None, replace(plain, why=f"there are no kernels for arrays of {library.name} here"))
+        found = self._thin.choose(library, a, machine, few, options.tune, options.tuning_share)
+        plain = replace(plain, why=found.why)
+        if found.kernel is None or found.verdict is None:
+            return Decision(None, plain, tried=found.tried, wait=found.wait)
+        explanation = replace(
+            plain,
+            choice=f"thin kernel, tile {found.way.tile}, split {found.way.split}",
+            measured_ratio=found.verdict.ratio,
+            ratio_low=found.verdict.ratio_low,
+            ratio_high=found.verdict.ratio_high,
+            repaid_after=found.verdict.repaid_after,
+        )
+        run = multiply(library, found.kernel, few, found.way, a, b)
+        return Decision(lambda a, b, out, _planes: run(a, b, out), explanation, tried=found.tried)
 
     def _searched(
         self,

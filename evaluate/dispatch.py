@@ -23,6 +23,7 @@ from evaluate.kernel import KernelError
 from evaluate.machine import RowsOf
 from evaluate.opened import Kernels, Opened
 from evaluate.problem import same_library
+from evaluate.thin_choice import TUNING_SHARE, Countdown, ThinChoices
 from evaluate.trials import Trials
 from evaluate.verdicts import Verdicts
 from evaluate.wishes import Options
@@ -30,8 +31,9 @@ from evaluate.wishes import Options
 # The plan of a named scheme: reference, levels, orbit. Raises LookupError or ValueError where there is none at hand.
 PlanOf = Callable[[str, int, str], Plan]
 _MOST_DECISIONS = 4096
+TRIVIAL = "classical-1x1x1"  # the scheme of thin products
 _ROWS = 8192  # M for which an operand is packed if nothing is said
-_FREE = (None, None, MAX_ERROR_FACTOR, True, False, False)  # what callers restrict who do not say
+_FREE = (None, None, MAX_ERROR_FACTOR, True, False, False, TUNING_SHARE)  # what callers restrict who do not say
 # What a launch raises before anything is queued, beside short memory.
 _REFUSALS = (KernelError, DeviceMissingError)
 
@@ -46,7 +48,9 @@ class Dispatcher:
     """
 
     def __init__(self, plan_of: PlanOf, rows_of: RowsOf, verdicts: Verdicts | None = None) -> None:
-        self._decider = Decider(Trials(plan_of, Kernels(), verdicts or Verdicts()), rows_of)
+        verdicts = verdicts or Verdicts()
+        thin = ThinChoices(lambda: plan_of(TRIVIAL, 1, ""), verdicts)
+        self._decider = Decider(Trials(plan_of, Kernels(), verdicts), rows_of, thin)
         self._decisions: dict[tuple[Any, ...], Decision] = {}
 
     def matmul(
@@ -62,6 +66,7 @@ class Dispatcher:
         tune: bool = True,
         guard: bool = False,
         scale: bool | str = False,
+        tuning_share: float = TUNING_SHARE,
     ) -> Any:
         """The product of two arrays, by a scheme where that was measured to be faster than the vendor's GEMM.
 
@@ -87,6 +92,8 @@ class Dispatcher:
             scale: whether rows of A and columns of B are brought to one size by powers of two while they are added, so
                 that small ones keep their accuracy beside large ones. "auto" does so where a sample of the operands is
                 uneven. A sample is drawn once for a shape; operands of other ranges want another word here.
+            tuning_share: of products of up to 16 rows: what looking for the best tile of their kernel may take of the
+                time that calls of the shape have taken; infinity for at once.
 
         Returns:
             [.., M, N] of the type of ``a`` on its device; with ``explain`` a pair of it and the ``Explanation``.
@@ -108,12 +115,13 @@ class Dispatcher:
                 raise ValueError("out is read-only; give an array that may be written, or none")
         if library.differentiable:
             _check(library, a, right)
-        restricted = (max_workspace, plane_dtype, max_error_factor, tune, guard, scale)
+        restricted = (max_workspace, plane_dtype, max_error_factor, tune, guard, scale, tuning_share)
         if not (
             max_workspace is plane_dtype is None
             and max_error_factor is MAX_ERROR_FACTOR
             and tune is True
             and guard is scale is False
+            and tuning_share is TUNING_SHARE
         ):
             Options(*restricted)  # refuses what is none, before it is looked up as what it equals
         key = _key(library, a, right, packed, out, restricted)
@@ -123,6 +131,8 @@ class Dispatcher:
             decision = self._decide(key, library, a, right, holder, out, Options(*restricted))
         if decision.product is None:
             found = library.matmul(a, right, out)
+            if decision.wait is not None:
+                self._count(key, decision.wait)
         else:
             why = ""
             try:
@@ -199,6 +209,12 @@ class Dispatcher:
         """
         found = self._decider.rivals(library_of(type(a)), a, b, most)
         return [(candidate.label, opened) for candidate, opened in found]
+
+    def _count(self, key: tuple[Any, ...], wait: Countdown) -> None:
+        """A call less; after the last one the product is decided anew."""
+        wait.left -= 1
+        if wait.left <= 0:
+            self._decisions.pop(key, None)
 
     def _decide(self, key: tuple[Any, ...], *arguments: Any) -> Decision:
         decisions = self._decisions

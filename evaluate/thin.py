@@ -8,7 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evaluate.kernel import POINTER, Library, check, load_library
+from codegen.build import build_reported
+from codegen.emit_thin import emit_thin, prefix
+from codegen.plan import Plan
+from evaluate.kernel import POINTER, Built, Library, check, load_library
 
 
 class Product(ctypes.Structure):
@@ -32,6 +35,7 @@ SIGNATURES: dict[str, tuple[list[Any], Any]] = {
     "error": ([], ctypes.c_char_p),
     "tiles": ([], ctypes.c_int),
     "columns": ([ctypes.c_int], ctypes.c_int),
+    "most_split": ([POINTER], ctypes.c_int),
     "choose": ([POINTER, _PRODUCT, _NUMBER, _NUMBER], ctypes.c_int),
     "launch": ([POINTER, POINTER, _PRODUCT], ctypes.c_int),
     "close": ([POINTER], None),
@@ -52,6 +56,11 @@ class ThinKernel(Library):
     def tiles(self) -> list[int]:
         """Columns of C that each tile takes."""
         return [int(self.call("columns", tile)) for tile in range(int(self.call("tiles")))]
+
+    @property
+    def most_split(self) -> int:
+        """How many blocks can share the depth on this device."""
+        return int(self.call("most_split", self.handle))
 
     def choose(self, product: Product) -> Way:
         """What the rule takes for a product.
@@ -96,3 +105,27 @@ def open_thin(path: Path, name: str) -> Iterator[ThinKernel]:
         yield ThinKernel(library, name, handle)
     finally:
         getattr(library, f"{name}_close")(handle)
+
+
+def build_thin(plan: Plan, arch: str, dtype: str, layout: str, c_dtype: str | None = None) -> Built:
+    """The library of thin kernels for a device.
+
+    Args:
+        plan: of the scheme of one product.
+        arch: real architecture, for example "sm_90".
+        dtype: of A and B.
+        layout: "nn" or "nt".
+        c_dtype: of C; ``dtype`` by default.
+
+    Raises:
+        ValueError: what ``codegen.emit_thin.emit_thin`` refuses.
+        codegen.build.MissingCompilerError: no nvcc.
+        codegen.build.BuildError: nvcc refuses the text.
+    """
+    text = emit_thin(plan, dtype, c_dtype, layout)
+    path, usage = build_reported(text, arch)
+    facts = {
+        "registers": max((kernel.registers for kernel in usage), default=None),
+        "spill_bytes": max((kernel.spill_stores for kernel in usage), default=None),
+    }
+    return Built(path, prefix(plan, dtype, c_dtype, layout), facts)

@@ -19,7 +19,7 @@ from evaluate.timing import MIN_PAIRS, verdict
 from evaluate.timing import Verdict as Finding
 
 # Of the way to measure, part of every name: raised with it, so that old verdicts are not found any more.
-_VERSION = 3
+_VERSION = 4
 _SUFFIXES = (".py", ".cuh", ".h", ".c")
 _SEAL = "sha256"  # in a file, of its verdict
 
@@ -38,6 +38,7 @@ class Verdict:
         pairs: of interleaved windows.
         setup_seconds: spent on compiling and on the trial.
         reason: why there are no times; "" if there are.
+        way: of a thin product, number of the tile and blocks that share the depth.
     """
 
     shape: Shape
@@ -49,6 +50,7 @@ class Verdict:
     pairs: int = 0
     setup_seconds: float = 0.0
     reason: str = ""
+    way: tuple[int, ...] = ()
 
     @property
     def finding(self) -> Finding:
@@ -127,7 +129,8 @@ def _read(kept: Mapping[str, Any], facts: Mapping[str, Any]) -> Verdict:
     """
     if _text(kept["facts"]) != _text(facts) or kept[_SEAL] != _hash(kept["verdict"]):
         raise ValueError("not what was written for these facts")
-    return _checked(Verdict(**{**kept["verdict"], "shape": tuple(kept["verdict"]["shape"])}))
+    lists = {name: tuple(kept["verdict"][name]) for name in ("shape", "way")}
+    return _checked(Verdict(**{**kept["verdict"], **lists}))
 
 
 def _checked(found: Verdict) -> Verdict:
@@ -139,7 +142,7 @@ def _checked(found: Verdict) -> Verdict:
     """
     ends = [end for end in (found.ratio_low, found.ratio_high) if end is not None]
     numbers = [found.seconds, found.baseline_seconds, found.ratio, found.setup_seconds, *ends]
-    counts = [*found.shape, found.pairs]
+    counts = [*found.shape, *found.way, found.pairs]
     # A bool is an int for isinstance.
     if any(type(one) is not int for one in counts) or any(type(one) not in (int, float) for one in numbers):
         raise TypeError("a field of another type")

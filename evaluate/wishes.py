@@ -21,6 +21,7 @@ class Options:
     tune: bool = True
     guard: bool = False
     scale: bool | str = False
+    tuning_share: float = 0.05
 
     def __post_init__(self) -> None:
         if not isinstance(self.scale, bool) and self.scale != AUTO:
@@ -33,5 +34,8 @@ class Options:
         most, factor = self.max_workspace, self.max_error_factor
         if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
             raise ValueError(f"max_workspace must be a number of bytes or None, not {most!r}")
+        share = self.tuning_share
+        if isinstance(share, bool) or not isinstance(share, int | float) or not share > 0:
+            raise ValueError(f"tuning_share must be a positive number, not {share!r}")
         if isinstance(factor, bool) or not isinstance(factor, int | float) or not factor >= 1:
             raise ValueError(f"max_error_factor must be a number of at least 1, not {factor!r}")

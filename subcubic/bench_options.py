@@ -20,13 +20,17 @@ class Regime(StrEnum):
 
 
 class KernelPath(StrEnum):
-    """Products by the vendor's library, all in one kernel, its Triton twin, or the vendor's GEMM; table: by results."""
+    """Products by the vendor's library, all in one kernel, its Triton twin, or the vendor's GEMM; table: by results.
+
+    thin: the kernel for few rows, of the scheme of one product.
+    """
 
     AUTO = "auto"
     CUDA = "cuda"
     FUSED = "fused"
     CUBLAS = "cublas"
     TRITON = "triton"
+    THIN = "thin"
     TABLE = "table"
 
 

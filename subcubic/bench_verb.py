@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from subcubic import bench_thin
 from subcubic.bench_options import (
     Distribution,
     KernelPath,
@@ -75,7 +76,10 @@ def bench(
     ] = ProductDtype.INPUT,
     device: Annotated[Device, typer.Option(help="auto takes a GPU where there is one.")] = Device.AUTO,
     path: Annotated[
-        KernelPath, typer.Option(help="GPU: the vendor's products, a fused kernel, or what measured fastest before.")
+        KernelPath,
+        typer.Option(
+            help="GPU: the vendor's products, a fused kernel, one for few rows, or what measured fastest before."
+        ),
     ] = KernelPath.AUTO,
     operands: Annotated[
         list[Operands] | None, typer.Option(help="Fused: planes given to a launch; may be given several times.")
@@ -127,6 +131,14 @@ def bench(
     from evaluate.variants import Wanted
 
     table = path is KernelPath.TABLE
+    if path is KernelPath.THIN:
+        at_least(1, "pairs", pairs, _MOST_PAIRS)
+        shapes = [(n, n, n) for n in size or []] + [parse_shape(item) for item in shape or []]
+        kinds, orders = values(dtype, Dtype.BF16), values(layout, Layout.NN)
+        bench_thin.check(schemes or [], set_name, kinds, orders, regime.value)
+        if out is not None:
+            make_folder(out)
+        return bench_thin.run(shapes, kinds, orders, pairs, limit, out, json_output)
     if bool(schemes) + bool(set_name) + table != 1:
         raise UsageError("give either a SCHEME or several, or --set NAME, or --path table")
     lines = set_lines(set_name) if set_name else []

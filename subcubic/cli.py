@@ -25,6 +25,7 @@ from subcubic.predict_verb import predict
 from subcubic.search_verb import search
 from subcubic.site_verb import site
 from subcubic.train_verb import train
+from subcubic.tune_verb import tune
 from subcubic.version import named_version
 
 
@@ -79,6 +80,7 @@ catalog_verbs.app.command("import")(import_files)
 app.add_typer(catalog_verbs.app, name="catalog")
 app.command()(export)
 app.command()(bench)
+app.command()(tune)
 app.command()(accuracy)
 app.command()(additions)
 app.command()(dispatch_check)

@@ -1,4 +1,4 @@
-"""Writes the tables of the README, of docs/measurements.md and of docs/player.md: ``python -m subcubic.readme``."""
+"""Writes the tables of the README and of the pages of docs/ that have some: ``python -m subcubic.readme``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catalog.store import Catalog
 from subcubic.starter import shipped
 from subcubic.version import ROOT
 
-PAGES = ("README.md", "docs/measurements.md", "docs/player.md")
+PAGES = ("README.md", "docs/measurements.md", "docs/player.md", "docs/kernels.md")
 
 
 def render(pages: Sequence[str], results: Path) -> list[str]:
@@ -28,6 +28,7 @@ def render(pages: Sequence[str], results: Path) -> list[str]:
     from evaluate.fused_table import fused_table
     from evaluate.model_table import model_table
     from evaluate.report import results_table
+    from evaluate.thin_table import thin_table
     from subcubic.player_table import ablation_table, player_table
 
     tables = {
@@ -39,6 +40,7 @@ def render(pages: Sequence[str], results: Path) -> list[str]:
         "nvbench": nvbench_table(results),
         "search": search_table(results),
         "ranks": ranks_table(shipped()),
+        "thin": thin_table(results),
         "player": player_table(results),
         "ablation": ablation_table(results),
     }

@@ -15,9 +15,11 @@ extern "C" {
 /* Makes a handle for the current device and loads the kernels, so not while a graph is being captured. */
 int SCHEME_open(void** handle);
 
-/* How many tiles there are; the columns of C that one takes, 0 for a number that there is not. */
+/* How many tiles there are; the columns of C that one takes, 0 for a number that there is not; the most blocks that can
+ * share the depth on the handle's device. */
 int SCHEME_tiles(void);
 int SCHEME_columns(int tile);
+int SCHEME_most_split(void* handle);
 
 /* What the rule takes for a product; only its sizes are looked at. */
 int SCHEME_choose(void* handle, const SCHEME_product* product, int32_t* tile, int32_t* split);

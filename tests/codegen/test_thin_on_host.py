@@ -1,54 +1,17 @@
 """Thin kernels run on the host: their text against an emulation of warps, clusters and their shared memory."""
 
-import ctypes
 import re
 import shutil
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from codegen import emit_thin
-from codegen.emit_thin import PARTS, Tile, prefix
-from evaluate.kernel import KernelError, load_library
-from evaluate.thin import SIGNATURES, Product, ThinKernel
+from evaluate.kernel import KernelError
+from evaluate.thin import Product, ThinKernel
 from tests.codegen.fused_on_host import NUMPY
-from tests.codegen.on_host import matrix
-from tests.codegen.schemes import plans
+from tests.codegen.thin_on_host import built, stacked
 
-PLAN = plans()["trivial"]
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ was not found; install it")
-FEW = {"nn": (Tile(1, 2), Tile(2, 1, ahead=2)), "nt": (Tile(1, 2), Tile(2, 2, 2, 1))}
-
-
-def built(folder: Path, monkeypatch, dtype, c_dtype, layout, change=lambda text: text) -> ThinKernel:
-    """A library without the files of instructions that the emulation replaces."""
-    left = tuple(part for part in PARTS if part not in ("thin/ptx", "thin/queue"))
-    monkeypatch.setattr(emit_thin, "PARTS", left)
-    text = change(emit_thin.emit_thin(PLAN, dtype, c_dtype, layout, FEW[layout]))
-    text = re.sub(r"#include <cuda_.*>\n", "", text)
-    # The emulation needs the types, and the kernels need the emulation.
-    head, body = text.split("// What a launch of a thin product is about", 1)
-    assert "mma.sync" not in text and "<<<" not in text
-    source, library = folder / "kernel.cpp", folder / "kernel.so"
-    source.write_text(f'#include <cmath>\n#include "fused_on_host.h"\n{head}\n#include "thin_on_host.h"\n//{body}')
-    includes = f"-I{Path(__file__).parent}"
-    subprocess.run(["g++", "-std=c++17", "-O1", "-w", includes, "-shared", "-fPIC", "-o", library, source], check=True)
-    name, handle = prefix(PLAN, dtype, c_dtype, layout), ctypes.c_void_p()
-    found = load_library(library, name, SIGNATURES)
-    found.host_violation.restype = ctypes.c_char_p
-    found.host_readable.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-    found.host_mode(0, 0, 132)
-    assert getattr(found, f"{name}_open")(ctypes.byref(handle)) == 0
-    return ThinKernel(found, name, handle)
-
-
-def stacked(values: np.ndarray, gap: int, dtype, offset: int) -> tuple[np.ndarray, int, int]:
-    """Matrices [g, r, c] in one array with poison behind each row, its leading dimension and the distance of groups."""
-    groups, rows, columns = values.shape
-    flat = matrix(values.reshape(groups * rows, columns), gap, dtype, offset)
-    return flat, columns + gap, rows * (columns + gap)
 
 
 def address(array: np.ndarray) -> int:
@@ -105,8 +68,8 @@ KERNELS = [("bf16", "bf16", "nn"), ("fp16", "fp32", "nn"), ("fp16", "fp16", "nt"
 
 
 @pytest.mark.parametrize(("dtype", "c_dtype", "layout"), KERNELS)
-def test_products_are_exact_on_integers(dtype, c_dtype, layout, tmp_path, monkeypatch):
-    kernel = built(tmp_path, monkeypatch, dtype, c_dtype, layout)
+def test_products_are_exact_on_integers(dtype, c_dtype, layout, tmp_path):
+    kernel = built(tmp_path, dtype, c_dtype, layout)
     for i, (groups, m, k, n, gap, offset, alpha, beta, tile, split) in enumerate(LAUNCHES):
         kernel.library.host_mode(i % 2, 0, 132)
         a, b, c = integers(groups, m, k, n)
@@ -114,8 +77,8 @@ def test_products_are_exact_on_integers(dtype, c_dtype, layout, tmp_path, monkey
         np.testing.assert_array_equal(found, alpha * (a @ b) + beta * c, f"{LAUNCHES[i]}")
 
 
-def test_groups_have_as_many_rows_as_the_offsets_say(tmp_path, monkeypatch):
-    kernel = built(tmp_path, monkeypatch, "bf16", "bf16", "nn")
+def test_groups_have_as_many_rows_as_the_offsets_say(tmp_path):
+    kernel = built(tmp_path, "bf16", "bf16", "nn")
     counts = [0, 5, 1, 0, 19, 3]
     offsets = np.cumsum([0, *counts], dtype=np.int32)
     rng = np.random.default_rng(1)
@@ -140,8 +103,8 @@ def grouped(kernel, a, b, c, offsets, most, split):
 
 
 @pytest.mark.parametrize("layout", ["nn", "nt"])
-def test_what_is_not_finite_stays_in_its_rows_and_columns(layout, tmp_path, monkeypatch):
-    kernel = built(tmp_path, monkeypatch, "bf16", "fp32", layout)
+def test_what_is_not_finite_stays_in_its_rows_and_columns(layout, tmp_path):
+    kernel = built(tmp_path, "bf16", "fp32", layout)
     a, b, c = (x.astype(float) for x in integers(1, 5, 200, 72))
     a[0, 3, 150], b[0, 90, 70], b[0, 199, 8] = np.inf, np.nan, -np.inf
     with np.errstate(invalid="ignore"):
@@ -152,8 +115,8 @@ def test_what_is_not_finite_stays_in_its_rows_and_columns(layout, tmp_path, monk
 
 
 @pytest.mark.parametrize("layout", ["nn", "nt"])
-def test_one_operand_may_serve_all_groups(layout, tmp_path, monkeypatch):
-    kernel = built(tmp_path, monkeypatch, "fp16", "fp16", layout)
+def test_one_operand_may_serve_all_groups(layout, tmp_path):
+    kernel = built(tmp_path, "fp16", "fp16", layout)
     a, _, c = integers(3, 4, 72, 40)
     b = integers(1, 4, 72, 40)[1]
     found = multiplied(kernel, "fp16", "fp16", layout, a, b, c, shared_b=True)
@@ -181,12 +144,12 @@ BREAKS = {
 @pytest.mark.parametrize(
     ("layout", "old", "new"), [(layout, *pair) for layout, pairs in BREAKS.items() for pair in pairs]
 )
-def test_the_emulation_notices_what_is_wrong(layout, old, new, tmp_path, monkeypatch):
+def test_the_emulation_notices_what_is_wrong(layout, old, new, tmp_path):
     def change(text):
         assert old in text
         return text.replace(old, new)
 
-    kernel = built(tmp_path, monkeypatch, "bf16", "bf16", layout, change)
+    kernel = built(tmp_path, "bf16", "bf16", layout, change)
     wrong = 0
     for m, k, n, split, backwards in ((5, 456, 200, 4, 0), (5, 456, 72, 2, 1), (13, 200, 40, 1, 1), (3, 77, 21, 2, 0)):
         kernel.library.host_mode(backwards, 0, 132)
@@ -235,5 +198,4 @@ def test_the_rule_is_narrower_for_fewer_rows_and_fills_the_device(kernel_of_bf16
 
 @pytest.fixture(scope="module")
 def kernel_of_bf16(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        return built(tmp_path_factory.mktemp("thin"), monkeypatch, "bf16", "bf16", "nn")
+    return built(tmp_path_factory.mktemp("thin"), "bf16", "bf16", "nn")

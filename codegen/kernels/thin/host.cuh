@@ -157,6 +157,8 @@ int SCHEME_tiles(void) { return kTileCount; }
 
 int SCHEME_columns(int tile) { return tile >= 0 && tile < kTileCount ? kCompiled[tile].columns : 0; }
 
+int SCHEME_most_split(void* handle) { return handle ? most_split(*static_cast<Handle*>(handle)) : 0; }
+
 int SCHEME_choose(void* handle, const SCHEME_product* product, int32_t* tile, int32_t* split) {
   if (!handle || !product) return report(kMisuse, "handle and product must not be null");
   if (Status status = check(*product)) return status;

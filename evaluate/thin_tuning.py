@@ -1,0 +1,110 @@
+"""Looks for the tile of a thin product that beats the vendor's libraries, on operands of its own.
+
+A caller's weights are in the cache when a trial repeats them, as they are not in the middle of a model. So there are
+sets of weights, as in ``evaluate.thin_arms``, and they are replayed from graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+from time import monotonic
+
+from evaluate.device import DeviceInfo, array_module
+from evaluate.operands import DTYPES
+from evaluate.shapes import Grouped
+from evaluate.thin import ThinKernel, Way
+from evaluate.thin_arms import Operands, draw_operands, graph, open_vendor, thin_queue
+from evaluate.thin_ways import distinct, handful
+from evaluate.timing import Launch, Measure, compare
+from evaluate.trial import WrongError
+from evaluate.verdicts import Verdict
+from evaluate.windows import TRIAL, gpu_measure
+
+TOLERANCE = 8.0  # roundings to the type of C that an error may be beyond the vendor's
+_TRIALS, _FINALISTS, _FINALS = 2, 3, 5  # windows of each way, ways that are looked at again, and their windows
+_PAIRS, _LIMIT_S = 11, 2.0
+
+
+def tuned(kernel: ThinKernel, what: Grouped, dtype: str, layout: str, info: DeviceInfo) -> Verdict:
+    """The fastest of a handful of tiles against the faster of the vendor's two own choices.
+
+    Args:
+        kernel: open, of these types.
+        what: number of products, and M, N, K of each.
+        dtype: of all matrices.
+        layout: "nn" or "nt".
+        info: the device, which is the current one.
+
+    Returns:
+        A verdict with the ``way`` of the fastest; ``setup_seconds`` is what this has taken.
+
+    Raises:
+        evaluate.trial.WrongError: its result differs from the exact one by more than rounding.
+        evaluate.device.DeviceMissingError: no cuBLAS.
+        evaluate.kernel.KernelError: the kernel refuses.
+        MemoryError: there is too little memory for the sets of weights.
+    """
+    began, xp = monotonic(), array_module()
+    try:
+        with xp.cuda.Stream(non_blocking=True):
+            operands = draw_operands(xp, what, dtype, layout, info.l2_bytes)
+            measure = gpu_measure(xp, TRIAL, info.l2_bytes)
+            rule = kernel.choose(operands.product(0))
+            times = ways_timed(operands, kernel, measure, handful(rule, kernel.tiles))
+            way = min(times, key=lambda way: times[way])
+            with open_vendor(operands, further=False) as vendor:
+                arms = [replayed(operands, queue) for _, _, queue in vendor]
+                theirs = min(arms, key=lambda launch: median(measure(launch) for _ in range(_TRIALS)))
+                ours = replayed(operands, thin_queue(operands, kernel, way))
+                error, allowed = errors(operands, ours, theirs)
+                if error > allowed:
+                    raise WrongError(f"its relative error is {error:.2g}, and rounding explains {allowed:.2g}")
+                found = compare(measure, ours, theirs, pairs=_PAIRS, limit=_LIMIT_S)
+    except xp.cuda.memory.OutOfMemoryError as error:
+        raise MemoryError(f"the sets of weights of a trial do not fit on {info.name}: {error}") from None
+    count = operands.launches
+    return Verdict(
+        what.shape,
+        found.seconds / count,
+        found.baseline_seconds / count,
+        *(found.ratio, found.ratio_low, found.ratio_high, found.pairs),
+        setup_seconds=monotonic() - began,
+        way=tuple(way),
+    )
+
+
+def ways_timed(
+    operands: Operands, kernel: ThinKernel, measure: Measure, ways: Iterable[Way], finals: int = _FINALS
+) -> dict[Way, float]:
+    """Seconds of a graph for each way that the device can run; the fastest ones are looked at again.
+
+    Args:
+        operands: what is multiplied.
+        kernel: open.
+        measure: times a window.
+        ways: tiles and splits.
+        finals: windows of those that are looked at again.
+    """
+    launches = {way: replayed(operands, thin_queue(operands, kernel, way)) for way in distinct(ways, kernel.most_split)}
+    times = {way: min(measure(launch) for _ in range(_TRIALS)) for way, launch in launches.items()}
+    for way in sorted(times, key=lambda way: times[way])[:_FINALISTS]:
+        times[way] = median(measure(launches[way]) for _ in range(finals))
+    return times
+
+
+def replayed(operands: Operands, queue: Launch) -> Launch:
+    """A launch of a whole graph of ``operands.launches`` products."""
+    queue(0)  # before the capture, in which nothing may be loaded
+    captured = graph(operands, queue)
+    return lambda _: captured.launch()
+
+
+def errors(operands: Operands, ours: Launch, theirs: Launch) -> tuple[float, float]:
+    """Relative error of our result, and what it may be beside that of the vendor's."""
+    found: list[float] = []
+    arms: Sequence[Launch] = (ours, theirs)
+    for arm in arms:
+        arm(0)
+        found.append(operands.error(operands.launches - 1))
+    return found[0], found[1] + TOLERANCE * DTYPES[operands.dtype].roundoff

@@ -1,0 +1,37 @@
+"""Which tiles and splits of a thin kernel are worth a try: all, or a handful around what its rule takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from evaluate.thin import Way
+
+SPLITS = (1, 2, 4, 8, 16)
+_HANDFUL = 8
+
+
+def all_ways(tiles: int) -> list[Way]:
+    """Every tile with every split."""
+    return [Way(tile, split) for tile in range(tiles) for split in SPLITS]
+
+
+def handful(rule: Way, columns: list[int]) -> list[Way]:
+    """The rule's own choice first, then its tile with the neighbouring splits, then other tiles.
+
+    Those get the split that leaves as many blocks as the rule has, and the next larger one: narrow tiles are many.
+
+    Args:
+        rule: tile and split that the kernel's rule takes.
+        columns: of C that each tile takes.
+    """
+    near = [rule, *(Way(rule.tile, split) for split in SPLITS if split in (rule.split * 2, rule.split // 2))]
+    blocks = rule.split / columns[rule.tile]
+    for tile in sorted(range(len(columns)), key=lambda tile: (abs(columns[tile] - columns[rule.tile]), tile)):
+        wanted = min(SPLITS, key=lambda split, tile=tile: abs(split / columns[tile] - blocks))  # type: ignore[misc]
+        near += [Way(tile, wanted), Way(tile, min(2 * wanted, SPLITS[-1]))]
+    return list(dict.fromkeys(near))[:_HANDFUL]
+
+
+def distinct(ways: Iterable[Way], most_split: int) -> list[Way]:
+    """Those that a device with clusters of at most ``most_split`` blocks can run, each once."""
+    return list(dict.fromkeys(way for way in ways if way.split <= most_split))

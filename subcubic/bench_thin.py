@@ -1,0 +1,98 @@
+"""``subcubic bench --path thin``: products of few rows, as replays of CUDA graphs with rotated weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from subcubic.errors import ExitCode, UsageError
+from subcubic.output import note, print_json
+from subcubic.version import commit
+
+SET = "thin"
+_TIMER = (
+    "CUDA events around replays of a CUDA graph, whose launches read each set of weights in turn, together more than "
+    "three times the L2 cache; interleaved pairs in random order, medians, 95 % bootstrap interval of the ratio"
+)
+
+
+def check(
+    schemes: Sequence[str], set_name: str | None, dtypes: Sequence[str], layouts: Sequence[str], regime: str
+) -> None:
+    """Refuse what this path does not measure.
+
+    Raises:
+        UsageError: it is asked for.
+    """
+    if set_name not in (None, SET) or any(scheme != "classical-1x1x1" for scheme in schemes):
+        raise UsageError(f"--path thin measures the scheme of one product: give --shape M,N,K, or --set {SET}")
+    for dtype in dtypes:
+        if dtype not in ("bf16", "fp16"):
+            raise UsageError(f"thin kernels multiply bf16 and fp16, not {dtype}")
+    for layout in layouts:
+        if layout not in ("nn", "nt"):
+            raise UsageError(f"thin kernels have the layouts nn and nt, not {layout}")
+    if regime != "burst":
+        raise UsageError("--path thin is measured in bursts; leave --regime out")
+
+
+def run(
+    shapes: Sequence[tuple[int, int, int]],
+    dtypes: Sequence[str],
+    layouts: Sequence[str],
+    pairs: int | None,
+    limit: float | None,
+    out: Path | None,
+    as_json: bool,
+) -> ExitCode:
+    """Measure, print, and save row by row.
+
+    Args:
+        shapes: M, N, K of single products; none for the set of this name, experts included.
+        dtypes: of all matrices.
+        layouts: of A and B.
+        pairs: interleaved pairs of windows.
+        limit: seconds of pairs for each row, or None.
+        out: folder to save the document to.
+        as_json: whether to print the document in place of a table.
+    """
+    from catalog.known import classical
+    from catalog.scheme import Format
+    from codegen.plan import plan
+    from evaluate.bench import conditions, head
+    from evaluate.device import require_gpu, snapshot
+    from evaluate.report import Saver
+    from evaluate.shapes import EXPERTS, THIN, Grouped
+    from evaluate.thin_bench import PATH, ThinCase, measure_thin
+    from evaluate.thin_table import thin_text
+    from evaluate.timing import PAIRS
+
+    gpu = require_gpu()
+    products = [Grouped(1, shape) for shape in shapes] or [*(Grouped(1, shape) for shape in THIN), *EXPERTS]
+    cases = [ThinCase(what, dtype, layout) for dtype in dtypes for layout in layouts for what in products]
+    document: dict[str, Any] = {**head(gpu, commit(), _TIMER), "kind": PATH}
+    saver, before = Saver(out) if out is not None else None, snapshot(gpu)
+    note(f"{len(cases)} rows on the GPU: {gpu.name}")
+    try:
+        for row in measure_thin(plan(classical(Format(1, 1, 1))), cases, gpu, pairs or PAIRS, limit):
+            document["rows"].append(row)
+            document["baseline"] = "; ".join(dict.fromkeys(one["baseline"] for one in document["rows"]))
+            note(
+                f"{len(document['rows'])} of {len(cases)}: {row['groups']} x {row['M']},{row['N']},{row['K']} "
+                f"{row['dtype']} {row['layout']}, {row['seconds'] * 1e6:.2f} us, ratio {row['ratio']:.3f}"
+            )
+            if saver is not None:
+                saver({**document, **conditions(before, before)})
+    except KeyboardInterrupt:
+        document["interrupted"] = True
+    document |= conditions(before, snapshot(gpu))
+    if saver is not None and document["rows"]:
+        note(f"saved to {saver(document)}")
+    if as_json:
+        print_json(document)
+    elif document["rows"]:
+        print(thin_text(document["rows"]))
+    if document["interrupted"]:
+        return ExitCode.INTERRUPTED
+    return ExitCode.DONE if all(row["correct"] for row in document["rows"]) else ExitCode.ERROR

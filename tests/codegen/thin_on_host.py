@@ -1,0 +1,55 @@
+"""Thin kernels as libraries for the host, by the emulation of ``thin_on_host.h``."""
+
+import ctypes
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+
+from codegen import emit_thin
+from codegen.emit_thin import PARTS, Tile, prefix
+from evaluate.kernel import load_library
+from evaluate.thin import SIGNATURES, ThinKernel
+from tests.codegen.on_host import matrix
+from tests.codegen.schemes import plans
+
+PLAN = plans()["trivial"]
+FEW = {"nn": (Tile(1, 2), Tile(2, 1, ahead=2)), "nt": (Tile(1, 2), Tile(2, 2, 2, 1))}
+SAME: Callable[[str], str] = lambda text: text  # noqa: E731
+
+
+def compiled(folder: Path, dtype: str, c_dtype: str, layout: str, change: Callable[[str], str] = SAME) -> Path:
+    """A library without the files of instructions that the emulation replaces."""
+    left = tuple(part for part in PARTS if part not in ("thin/ptx", "thin/queue"))
+    with patch.object(emit_thin, "PARTS", left):
+        text = change(emit_thin.emit_thin(PLAN, dtype, c_dtype, layout, FEW[layout]))
+    text = re.sub(r"#include <cuda_.*>\n", "", text)
+    assert "mma.sync" not in text and "<<<" not in text
+    # The emulation needs the types, and the kernels need the emulation.
+    head, body = text.split("// What a launch of a thin product is about", 1)
+    source, library = folder / f"{layout}.cpp", folder / f"{layout}.so"
+    source.write_text(f'#include <cmath>\n#include "fused_on_host.h"\n{head}\n#include "thin_on_host.h"\n//{body}')
+    includes = f"-I{Path(__file__).parent}"
+    subprocess.run(["g++", "-std=c++17", "-O1", "-w", includes, "-shared", "-fPIC", "-o", library, source], check=True)
+    return library
+
+
+def built(folder: Path, dtype: str, c_dtype: str, layout: str, change: Callable[[str], str] = SAME) -> ThinKernel:
+    """The same, open as on a device of 132 multiprocessors."""
+    name, handle = prefix(PLAN, dtype, c_dtype, layout), ctypes.c_void_p()
+    found = load_library(compiled(folder, dtype, c_dtype, layout, change), name, SIGNATURES)
+    found.host_violation.restype = ctypes.c_char_p
+    found.host_readable.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    found.host_mode(0, 0, 132)
+    assert getattr(found, f"{name}_open")(ctypes.byref(handle)) == 0
+    return ThinKernel(found, name, handle)
+
+
+def stacked(values: np.ndarray, gap: int, dtype, offset: int) -> tuple[np.ndarray, int, int]:
+    """Matrices [g, r, c] in one array with poison behind each row, its leading dimension and the distance of groups."""
+    groups, rows, columns = values.shape
+    flat = matrix(values.reshape(groups * rows, columns), gap, dtype, offset)
+    return flat, columns + gap, rows * (columns + gap)
