@@ -13,7 +13,17 @@ from codegen.plan import Plan
 
 FAMILY = "thin"
 MOST_ROWS = 16  # that B is read once for
-PARTS = ("host", "types", "thin/ptx", "thin/task", "thin/piece", "thin/kernel", "thin/queue", "thin/host")
+PARTS = (
+    "host",
+    "types",
+    "thin/ptx",
+    "thin/task",
+    "thin/piece",
+    "thin/kernel",
+    "thin/queue",
+    "thin/host",
+    "thin/selftest",
+)
 LAYOUTS = ("nn", "nt")
 _MMA = {"fp16": "f16", "bf16": "bf16"}
 _SUMS = 2.0**-18  # what the accumulation of some thousand terms in FP32 may cost
@@ -40,8 +50,8 @@ class Tile(NamedTuple):
 TILES = {
     "nn": (Tile(1, 8), Tile(1, 4), Tile(1, 16, ahead=2), Tile(2, 4), Tile(4, 2), Tile(4, 4, ahead=2)),
     "nt": (
-        *(Tile(1, 8), Tile(1, 4), Tile(1, 16, ahead=2), Tile(1, 8, 2, 2)),
-        *(Tile(2, 4, 2, 2), Tile(4, 2, 2, 2), Tile(4, 4, 2, 1)),
+        *(Tile(1, 8), Tile(1, 4, ahead=2), Tile(1, 16, ahead=2), Tile(1, 8, 2, 2)),
+        *(Tile(2, 4, 2, 2), Tile(4, 2, ahead=2), Tile(4, 4, 2, 1)),
     ),
 }
 
@@ -54,7 +64,7 @@ def emit_thin(
     tiles: Sequence[Tile] | None = None,
     version: str = "unknown",
 ) -> str:
-    """One self-contained .cu: C entry points (``kernels/thin.h``) and kernels.
+    """One self-contained .cu: C entry points (``kernels/thin.h``), kernels and a self-test.
 
     Args:
         plan: of the scheme of one product.
@@ -116,6 +126,7 @@ def _banner(plan: Plan, dtype: str, c_dtype: str, layout: str, version: str) -> 
 {comment(plan, version, "//", facts)}\
 //
 // Library: {build} -shared -Xcompiler -fPIC -o kernel.so FILE.cu
+// Test:    {build} -DSUBCUBIC_MAIN -o selftest FILE.cu && ./selftest
 """
 
 
@@ -123,7 +134,9 @@ def _constants(dtype: str, c_dtype: str, layout: str, tiles: Sequence[Tile]) -> 
     listed = ", \\\n      ".join(
         f"compiled<Tile<{tile.columns}, {tile.depth}, {tile.stripes}, {tile.ahead}>>()" for tile in tiles
     )
+    tolerance = 2.0 ** -STORAGE[c_dtype].significand + _SUMS
     return f"""\
+#pragma nv_diag_suppress 177  // not every function of the files that all kernels share is called here
 #define SUBCUBIC_INPUT_MMA "{_MMA[dtype]}"
 #define SUBCUBIC_TILES \\
       {listed}
@@ -135,6 +148,9 @@ using Input = {STORAGE[dtype].name};
 using Output = {STORAGE[c_dtype].name};
 using Accumulator = float;
 constexpr bool kTransposedB = {str(layout[1] == "t").lower()};  // as it lies in memory
+#ifdef SUBCUBIC_MAIN
+constexpr double kTolerance = {tolerance:.3e};  // of the self-test: relative Frobenius error
+#endif
 
 }}  // namespace
 """

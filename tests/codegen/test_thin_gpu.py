@@ -1,0 +1,183 @@
+"""Thin kernels on a real device: exact on integers for every size, tile and split, and as accurate as FP32 sums are."""
+
+import subprocess
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codegen.build import build_cuda
+from codegen.emit_thin import emit_thin, prefix
+from evaluate.kernel import KernelError
+from evaluate.thin import Product, open_thin
+from tests.codegen.fused_on_device import arch
+from tests.codegen.schemes import plans
+from tests.fuzzing import FACTOR
+from tests.prebuild import Build, kept
+
+pytestmark = pytest.mark.gpu
+PLAN = plans()["trivial"]
+NUMPY = {"fp16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16), "fp32": np.dtype(np.float32)}
+KINDS = [("bf16", "bf16", "nn"), ("bf16", "bf16", "nt"), ("fp16", "fp32", "nn"), ("fp16", "fp32", "nt")]
+
+
+@kept
+def built(kinds: tuple[str, str, str], kind: str, device: str):
+    return build_cuda(emit_thin(PLAN, *kinds), device, kind)
+
+
+def builds(device: str) -> list[Build]:
+    return [Build(built, kinds, kind, device) for kinds in KINDS for kind in ("shared", "program")]
+
+
+@pytest.fixture(scope="module", params=KINDS, ids="-".join)
+def opened(request):
+    kinds = request.param
+    with open_thin(built(kinds, "shared", arch()), prefix(PLAN, *kinds)) as kernel:
+        yield kernel, kinds
+
+
+def on_device(values: np.ndarray, gap: int, offset: int):
+    """Matrices [g, r, c] as bytes on the device with poison behind each row, `offset` elements off alignment."""
+    import cupy
+
+    groups, rows, columns = values.shape
+    host = np.full((groups * rows, columns + gap), np.nan, values.dtype)
+    host[:, :columns] = values.reshape(groups * rows, columns)
+    raw = cupy.full(host.nbytes + offset * values.itemsize, 0xFF, np.uint8)
+    raw[offset * values.itemsize :] = cupy.asarray(host.view(np.uint8).ravel())
+    return raw, raw.data.ptr + offset * values.itemsize
+
+
+def multiplied(opened, a, b, c=None, alpha=1.0, beta=0.0, gap=0, offset=0, tile=-1, split=0, offsets=None):
+    """C as float64; rows of all groups where there are offsets."""
+    import cupy
+
+    kernel, (dtype, c_dtype, layout) = opened
+    (groups, m, k), n = a.shape, b.shape[2]
+    stored = np.ascontiguousarray(b.transpose(0, 2, 1)) if layout == "nt" else b
+    poison = np.full((groups, m, n), np.nan)
+    left, place_a = on_device(a.astype(NUMPY[dtype]), gap, offset)
+    right, place_b = on_device(stored.astype(NUMPY[dtype]), gap, offset)
+    out, place_c = on_device((c if beta else poison).astype(NUMPY[c_dtype]), gap, offset)
+    before = cupy.asnumpy(out)
+    ldb = stored.shape[2] + gap
+    starts = None if offsets is None else cupy.asarray(offsets, dtype=np.int32)
+    count = groups if offsets is None else len(offsets) - 1
+    kernel.launch(
+        cupy.cuda.get_current_stream().ptr,
+        Product(
+            *(count, m, n, k, alpha, beta, place_a, k + gap, m * (k + gap)),
+            *(place_b, ldb, stored.shape[1] * ldb, place_c, n + gap, m * (n + gap)),
+            *(None if starts is None else starts.data.ptr, tile, split),
+        ),
+    )
+    after = cupy.asnumpy(out)
+    size = NUMPY[c_dtype].itemsize
+    rows = [part[offset * size :].view(NUMPY[c_dtype]).reshape(groups * m, n + gap) for part in (before, after)]
+    np.testing.assert_array_equal(rows[0][:, n:].view(np.uint8), rows[1][:, n:].view(np.uint8), "written outside C")
+    return rows[1][:, :n].astype(float).reshape(groups, m, n)
+
+
+def integers(groups, m, k, n):
+    rng = np.random.default_rng([groups, m, k, n])
+    return [rng.integers(-1, 2, shape) for shape in ((groups, m, k), (groups, k, n), (groups, m, n))]
+
+
+def test_every_number_of_rows_tile_and_split_is_exact(opened):
+    kernel, _ = opened
+    ways = [(tile, 1 << i) for tile in range(len(kernel.tiles)) for i in range(5) if 1 << i <= kernel.most_split]
+    for number, (tile, split) in enumerate([(-1, 0), *ways]):
+        for m in range(1, 17):
+            k, n = (240, 320) if (m + number) % 3 else (8 * m + 72, 16 * number + 8)
+            a, b, c = integers(1 + m % 3, m, k, n)
+            found = multiplied(opened, a, b, c, 1, m % 2, 8 * (m % 2), 0, tile, split)
+            np.testing.assert_array_equal(found, a @ b + m % 2 * c, f"{m} {k} {n} tile {tile} split {split}")
+
+
+@settings(max_examples=150 * FACTOR, deadline=None)
+@given(st.data())
+def test_any_sizes_alignment_and_groups_are_exact(opened, data):
+    draw = data.draw
+    groups, m = draw(st.integers(1, 4)), draw(st.integers(1, 20))
+    n, k = draw(st.integers(1, 200)), draw(st.integers(1, 250))
+    a, b, c = integers(groups, m, k, n)
+    alpha, beta = draw(st.sampled_from([(1, 0), (-2, 1), (1, -1)]))
+    gap, offset = draw(st.integers(0, 9)), draw(st.integers(0, 9))
+    tile, split = draw(st.integers(-1, len(opened[0].tiles) - 1)), draw(st.sampled_from([0, 1, 2, 4, 8, 16]))
+    found = multiplied(opened, a, b, c, alpha, beta, gap, offset, tile, split)
+    np.testing.assert_array_equal(found, alpha * (a @ b) + beta * c)
+
+
+def test_groups_of_any_number_of_rows(opened):
+    counts = [0, 5, 1, 0, 19, 3, 16, 33]
+    offsets = np.cumsum([0, *counts])
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(-1, 2, (1, sum(counts), 136)), rng.integers(-1, 2, (len(counts), 136, 200))
+    for tile, split in ((-1, 0), (0, 4), (2, 2)):
+        found = multiplied(opened, a, b, offsets=offsets, tile=tile, split=split)
+        exact = np.concatenate([a[0, offsets[i] : offsets[i + 1]] @ b[i] for i in range(len(counts))])
+        np.testing.assert_array_equal(found[0], exact)
+
+
+@pytest.mark.parametrize("shape", [(1, 4096, 128), (8, 4096, 14336), (16, 1536, 4096)])
+def test_errors_are_those_of_one_rounding(opened, shape):
+    m, k, n = shape
+    _, (dtype, c_dtype, _) = opened
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(size).astype(NUMPY[dtype]) for size in ((1, m, k), (1, k, n)))
+    exact = a.astype(float) @ b.astype(float)
+    found = multiplied(opened, a, b)
+    error = np.linalg.norm(found - exact) / np.linalg.norm(exact)
+    # Uniformly distributed roundings have a third of the variance of the largest one.
+    assert error < {"bf16": 2.0**-8, "fp32": 2.0**-18}[c_dtype]
+    np.testing.assert_array_equal(found, multiplied(opened, a, b))  # nothing is added in an order of its own
+
+
+def test_what_is_not_finite_is_where_a_plain_product_has_it(opened):
+    a, b, _ = (x.astype(float) for x in integers(1, 9, 200, 328))
+    a[0, 3, 150], b[0, 90, 70], b[0, 199, 8] = np.inf, np.nan, -np.inf
+    with np.errstate(invalid="ignore"):
+        exact = a @ b
+    for split in (1, 4):
+        np.testing.assert_array_equal(multiplied(opened, a, b, split=split), exact)
+
+
+def test_a_graph_repeats_it(opened):
+    import cupy
+
+    kernel, (dtype, c_dtype, layout) = opened
+    a, b, _ = integers(1, 3, 256, 128)
+    stored = np.ascontiguousarray(b.transpose(0, 2, 1)) if layout == "nt" else b
+    left, place_a = on_device(a.astype(NUMPY[dtype]), 0, 0)
+    right, place_b = on_device(stored.astype(NUMPY[dtype]), 0, 0)
+    out = cupy.zeros(3 * 128 * NUMPY[c_dtype].itemsize, np.uint8)
+    product = Product(1, 3, 128, 256, 1.0, 0.0, place_a, 256, 0, place_b, stored.shape[2], 0, out.data.ptr, 128, 0)
+    product.tile, product.split = -1, 0
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        stream.begin_capture()
+        kernel.launch(stream.ptr, product)
+        graph = stream.end_capture()
+        for _ in range(3):
+            out[...] = 0xFF
+            graph.launch(stream)
+        stream.synchronize()
+    assert left.nbytes and right.nbytes  # they live until here
+    found = cupy.asnumpy(out).view(NUMPY[c_dtype]).reshape(3, 128).astype(float)
+    np.testing.assert_array_equal(found, (a @ b)[0])
+
+
+def test_a_split_that_the_device_has_not_is_refused(opened):
+    kernel, _ = opened
+    if kernel.most_split == 16:
+        pytest.skip("this device has clusters of every size")
+    with pytest.raises(KernelError, match="this device has clusters of at most"):
+        multiplied(opened, *integers(1, 1, 8, 8)[:2], split=16)
+
+
+@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
+def test_the_self_test_passes(kinds):
+    done = subprocess.run([built(kinds, "program", arch())], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.endswith("PASS\n"), done.stdout + done.stderr
