@@ -30,6 +30,7 @@ ONLY_IN = {
     "matplotlib": {"catalog/picture.py", "evaluate/plots.py", "evaluate/map_plots.py"},
     "jax": {
         "evaluate/array_jax.py",
+        "evaluate/attention_library.py",
         "evaluate/lm.py",
         "evaluate/lm_train.py",
         "evaluate/lm_weights.py",
@@ -45,6 +46,7 @@ ONLY_IN = {
         "codegen/kernels/twin_triton.py",
         "codegen/loaders/torch_ext.py",
         "evaluate/array_torch.py",
+        "evaluate/attention_library.py",
         "evaluate/triton_path.py",
     },
     "triton": {"codegen/kernels/twin_triton.py", "evaluate/triton_path.py"},

@@ -1,0 +1,78 @@
+"""Whether a low-rank scheme pays inside attention: ``python -m subcubic.attention_check``.
+
+On paper for any device of the cost model, and with ``--measure`` on the GPU at hand against the flash attention of
+PyTorch or JAX.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from subcubic.output import note, print_json
+from subcubic.version import commit
+from subcubic.writing import make_folder
+
+_MEASURED = ((8192, 64, 8), (8192, 128, 8), (8192, 256, 8), (16384, 128, 4))  # tokens, size of a head, heads
+
+
+def document(device_name: str, measure: bool) -> dict[str, Any]:
+    """Rows ``share`` by tokens, ``bound`` by tokens and sizes of a head, and ``time`` for what is measured.
+
+    Args:
+        device_name: of the cost model.
+        measure: whether there are rows of the last kind.
+
+    Raises:
+        ValueError: nothing is known of the device.
+        evaluate.device.DeviceMissingError: ``measure`` without a usable GPU.
+    """
+    from catalog.known import classical, winograd
+    from catalog.scheme import Format
+    from codegen.plan import plan
+    from evaluate.attention import HEADS, KIND, TOKENS, bounds, measured, shares
+    from evaluate.bench import head
+    from evaluate.device import require_gpu
+    from evaluate.device_model import device_model
+
+    scheme, plain = plan(winograd()), plan(classical(Format(1, 1, 1)))
+    model, gpu = device_model(device_name), require_gpu() if measure else None
+    rows: list[dict[str, Any]] = []
+    for tokens in TOKENS:
+        rows.append({"what": "share", "tokens": tokens, **shares(tokens)})
+        for size in HEADS:
+            rows.append({"what": "bound", "tokens": tokens, "head": size, **bounds(scheme, tokens, size, model)})
+    for tokens, size, heads in _MEASURED if gpu else ():
+        for arm, figures in measured([plain, scheme], tokens, size, heads, gpu):  # type: ignore[arg-type]
+            rows.append({"what": "time", "tokens": tokens, "head": size, "heads": heads, "arm": arm, **figures})
+            note(f"{tokens} tokens, {heads} heads of {size}: {arm} {figures['seconds'] * 1e3:.3f} ms")
+    timer = "host clock around calls that end with a wait for the device, median of seven"
+    base = head(gpu, commit(), timer) if gpu else {"schema_version": 1, "commit": commit(), "device": model.name}
+    stamp = datetime.now(UTC).isoformat(timespec="seconds")
+    return {**base, "created_utc": stamp, "kind": KIND, "model": model.name, "scheme": scheme.digest, "rows": rows}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the document, and keep it if a folder is given."""
+    parser = argparse.ArgumentParser(prog="python -m subcubic.attention_check", description=__doc__)
+    parser.add_argument("--device", default="h200", help="of the cost model")
+    parser.add_argument("--measure", action="store_true", help="on the GPU at hand")
+    parser.add_argument("--out", type=Path, help="folder to save the document to")
+    given = parser.parse_args(arguments)
+    if given.out:
+        make_folder(given.out)
+    found = document(given.device, given.measure)
+    if given.out:
+        from evaluate.report import save
+
+        note(f"saved to {save(found, given.out)}")
+    print_json(found)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
