@@ -32,6 +32,7 @@ class Settings:
         set: name of the set of shapes, copied into each row.
         load: whether to read clocks and power while each arm runs, about two seconds a row.
         counters: whether to count what one launch of each arm moves, see ``evaluate.counters``; about 20 seconds a row.
+        profile: whether to ask the driver what the kernels of both arms take, see ``evaluate.launched``.
         nvbench: whether to time both arms by NVBench too, see ``evaluate.nvbench``; up to 20 seconds a row.
     """
 
@@ -44,6 +45,7 @@ class Settings:
     set: str = "custom"
     load: bool = True
     counters: bool = False
+    profile: bool = False
     nvbench: bool = False
 
     def __post_init__(self) -> None:

@@ -32,6 +32,7 @@ _SUMS = {
     "dram_write_bytes": "dram__bytes_write.sum",
     "l2_read_sectors": "lts__t_sectors_op_read.sum",
     "l2_write_sectors": "lts__t_sectors_op_write.sum",
+    "bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu.sum",
 }
 # Weighted by the time of each kernel of the launch. The tensor pipe's cycles count wgmma and mma.sync alike.
 _MEANS = {
@@ -50,6 +51,7 @@ def count(case: Case, arm: Arm) -> Counters:
 
     Returns:
         ``dram_read_bytes``, ``dram_write_bytes``, ``l2_read_sectors`` and ``l2_write_sectors`` (of 32 bytes),
+        ``bank_conflicts`` in shared memory,
         ``l2_hit_rate``, ``tensor_busy`` and ``sm_busy`` (0 to 1; of a persistent kernel the last is its wave
         efficiency), ``clock_mhz``, ``kernel_seconds`` and the names of the
         ``kernels``; all of them None, with a ``reason``, where Nsight Compute is missing or may not count.

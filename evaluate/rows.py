@@ -13,10 +13,11 @@ from evaluate import cpu
 from evaluate.accuracy import Errors, errors, sample_rows
 from evaluate.cases import Case, Row
 from evaluate.counters import count
-from evaluate.device import DeviceInfo
+from evaluate.device import DeviceInfo, array_module
 from evaluate.error_keys import error_keys
 from evaluate.gpu import Arms, build_library, load_snapshot, open_arms
 from evaluate.kernel import Built
+from evaluate.launched import launched
 from evaluate.nvbench import cross_check
 from evaluate.operands import draw, poison
 from evaluate.timing import Comparison, Launch, compare
@@ -75,11 +76,24 @@ def _gpu_row(case: Case, built: Built, gpu: DeviceInfo) -> Row:
             found.append(_errors(arms.xp, [arms.result, arms.baseline_result], arms.a, arms.b, case, seed, units))
     row |= _error_keys(case, found)
     row["correct"] = row["correct"] and repeatable
+    if settings.profile:
+        row |= _launches(case, built, gpu, baseline_text)
     if settings.counters:
         row |= {"counters": count(case, "ours"), "baseline_counters": count(case, "baseline")}
     if settings.nvbench:
         row |= cross_check(case, baseline_text)
     return row
+
+
+def _launches(case: Case, built: Built, gpu: DeviceInfo, baseline_text: str) -> Row:
+    """What the kernels of both arms take; on a stream of their own, since the default one cannot be captured."""
+    settings = case.settings
+    with array_module().cuda.Stream(non_blocking=True):
+        with open_arms(case.variant, built, case.shape, settings.distribution, settings.seed, gpu) as arms:
+            baseline = dict(arms.baselines).get(baseline_text, arms.baselines[0][1])
+            for arm in (arms.ours, baseline):  # nothing may be loaded in a capture
+                arm(0)
+            return {"launches": launched(arms.xp, arms.ours), "baseline_launches": launched(arms.xp, baseline)}
 
 
 def _fastest(arms: Arms, gpu: DeviceInfo) -> tuple[str, Launch]:

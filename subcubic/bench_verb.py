@@ -39,6 +39,7 @@ from subcubic.options import (
 )
 from subcubic.output import note, print_json
 from subcubic.pictures import draw_results
+from subcubic.profiles import show_profiles
 from subcubic.version import ROOT, commit
 from subcubic.writing import make_folder
 
@@ -105,6 +106,9 @@ def bench(
     counters: Annotated[
         bool, typer.Option("--counters", help="GPU: bytes, clock and busy tensor cores by ncu.")
     ] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="GPU: what the kernels take of the device too, and --counters by ncu.")
+    ] = False,
     nvbench: Annotated[
         bool, typer.Option("--nvbench", help="GPU: the same times by NVBench too, in the document (cuda-bench).")
     ] = False,
@@ -144,9 +148,11 @@ def bench(
     lines = set_lines(set_name) if set_name else []
     if (set_name or table) and device is Device.CPU:
         raise UsageError(f"{'a set' if set_name else '--path table'} is measured on a GPU; leave --device cpu out")
-    if (counters or nvbench) and device is Device.CPU:
-        raise UsageError(f"--{'counters' if counters else 'nvbench'} measures on a GPU; leave it or --device cpu out")
+    if (counters or nvbench or profile) and device is Device.CPU:
+        named = "counters" if counters else "nvbench" if nvbench else "profile"
+        raise UsageError(f"--{named} measures on a GPU; leave it or --device cpu out")
     # Every path has its device, unless the CPU is asked for by name.
+    counters = counters or profile
     on_gpu = set_name or table or counters or nvbench or (path is not KernelPath.AUTO and device is not Device.CPU)
     gpu = require_gpu() if on_gpu else device_of(device.value)
     kind = "gpu" if gpu else "cpu"
@@ -178,7 +184,7 @@ def bench(
     )
     limit = limit if limit is not None else _QUICK_S if quick else _CPU_S if kind == "cpu" else None
     common: dict[str, Any] = {"distribution": distribution.value, "seed": seed, "seeds": seeds}
-    common |= {"limit": limit, "counters": counters, "nvbench": nvbench}
+    common |= {"limit": limit, "counters": counters, "profile": profile, "nvbench": nvbench}
     if set_name:
         found = list(set_cases(lines, set_name, known, pairs=pairs, **common))
     else:
@@ -224,6 +230,8 @@ def bench(
     else:
         if document["rows"]:
             print(text(document["rows"]))
+            if profile:
+                show_profiles(document)
         for row in document["skipped"]:
             note(f"skipped {row['format']}:{row['rank']} at {row['M']},{row['N']},{row['K']}: {row['reason']}")
     if document["rows"]:

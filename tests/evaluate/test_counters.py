@@ -27,6 +27,7 @@ KERNELS = {
         "dram__bytes_write.sum": ("byte", "1,000"),
         "lts__t_sectors_op_read.sum": ("sector", "10"),
         "lts__t_sectors_op_write.sum": ("sector", "20"),
+        "l1tex__data_bank_conflicts_pipe_lsu.sum": ("", "7"),
         "lts__t_sector_hit_rate.pct": ("%", "10"),
         "gpc__cycles_elapsed.avg.per_second": ("hz", "1,900,000,000"),
         "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": ("%", "0"),
@@ -38,6 +39,7 @@ KERNELS = {
         "dram__bytes_write.sum": ("byte", "2,000"),
         "lts__t_sectors_op_read.sum": ("sector", "30"),
         "lts__t_sectors_op_write.sum": ("sector", "5"),
+        "l1tex__data_bank_conflicts_pipe_lsu.sum": ("", "3"),
         "lts__t_sector_hit_rate.pct": ("%", "82.4"),
         "gpc__cycles_elapsed.avg.per_second": ("hz", "1,500,000,000"),
         "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": ("%", "96"),
@@ -69,6 +71,7 @@ def test_bytes_add_up_and_rates_are_weighted_by_time():
     assert set(found) == set(counters.KEYS)
     assert (found["dram_read_bytes"], found["dram_write_bytes"]) == (2_000_000_000, 3_000)
     assert (found["l2_read_sectors"], found["l2_write_sectors"]) == (40, 25)
+    assert found["bank_conflicts"] == 10
     assert found["kernel_seconds"] == pytest.approx(2e-3)
     assert found["clock_mhz"] == pytest.approx(1600)
     assert found["l2_hit_rate"] == pytest.approx(0.643)
