@@ -70,5 +70,6 @@ def cublas_library(folder: Path) -> Path:
     """``cublas_on_host.c`` as a library."""
     path = folder / "libcublas.so.13"
     flags = ["-O1", "-shared", "-fPIC", "-Wall", "-Werror"]
-    subprocess.run([*compiler("gcc").split(), *flags, str(HERE / "cublas_on_host.c"), "-o", str(path)], check=True)
+    command = [*compiler("gcc").split(), *flags, str(HERE / "cublas_on_host.c"), "-o", str(path), "-lm"]
+    subprocess.run(command, check=True)
     return path
