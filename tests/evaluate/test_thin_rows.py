@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from evaluate import cublas, device, thin_bench, thin_tuning, windows
+from evaluate import cublas, device, thin_arms, thin_bench, thin_tuning, thin_ways, windows
 from evaluate.device import DeviceInfo
 from evaluate.kernel import Built
 from evaluate.shapes import Grouped
@@ -23,7 +23,7 @@ from tests.codegen import thin_on_host
 from tests.evaluate.fused_host import STREAM, HostModule, cublas_library
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ was not found; install it")
-H200 = DeviceInfo("NVIDIA H200", "sm_90", "580", "13.0", 1 << 15, "0")
+H200 = DeviceInfo("NVIDIA H200", "sm_90", "580", "13.0", 1 << 12, "0")
 QUICK = Regime("burst", idle=0.0, settle=0.0, window=0.0005, cache="rotated")
 
 
@@ -58,6 +58,8 @@ def on_host(libraries, monkeypatch):
     monkeypatch.setattr(windows, "_FLUSH_BYTES", 1 << 14)
     for one in (thin_bench, thin_tuning):
         monkeypatch.setattr(one, "array_module", lambda: module)
+    monkeypatch.setattr(thin_arms, "_LEAST_LAUNCHES", 3)  # an emulated one takes a millisecond
+    monkeypatch.setattr(thin_ways, "SPLITS", (1, 2, 4))
     monkeypatch.setattr(thin_bench, "build_thin", build)
     monkeypatch.setattr(thin_bench, "_COPY_BYTES", 1 << 16)
     monkeypatch.setattr(thin_tuning, "graph", graph)
@@ -76,7 +78,7 @@ def test_a_row_has_the_rule_the_tuned_tile_and_both_baselines(on_host, layout, t
         assert row["correct"] and row["error_fro"] < 0.01 and (row["groups"], row["M"]) == (case.what.groups, m)
         assert row["bytes"] == 2 * case.what.groups * (m * k + k * n + m * n)
         assert row["sets"] * 2 * case.what.groups * k * n >= 3 * H200.l2_bytes
-        assert row["launches"] % row["sets"] == 0 and row["launches"] >= 24
+        assert row["launches"] % row["sets"] == 0 and row["launches"] >= 3
         assert row["bandwidth"] == pytest.approx(row["bytes"] / row["seconds"])
         assert row["of_copy"] == pytest.approx(row["bandwidth"] / row["copy"]) and row["registers"] == 96
         assert row["tuned"]["columns"] in (16, 64, 128) and row["rule"]["split"] >= 1 and row["handful"]["tried"] >= 3
