@@ -48,7 +48,7 @@ W __ldcs(const W* from) {
 }
 template <class W>
 W __ldg(const W* from) {
-  return *from;
+  return __ldcs(from);
 }
 // Each lane as if it were alone, so that every one of them writes its own maximum.
 static unsigned __reduce_max_sync(unsigned, unsigned value) { return value; }
@@ -308,7 +308,7 @@ static cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess;
 static cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
   return *value = which == cudaDevAttrMultiProcessorCount ? multiprocessors : 8, cudaSuccess;
 }
-enum cudaMemcpyKind { cudaMemcpyDeviceToHost };
+enum cudaMemcpyKind { cudaMemcpyDeviceToHost, cudaMemcpyHostToDevice };
 static cudaError_t cudaMalloc(void** memory, size_t bytes) {
   return *memory = aligned_alloc(256, (bytes + 255) / 256 * 256), cudaSuccess;
 }
