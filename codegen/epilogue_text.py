@@ -28,10 +28,11 @@ def switched(text: str, epilogue: Epilogue) -> str:
 
 
 def with_epilogue(parts: Sequence[str]) -> list[str]:
-    """Files of ``kernels/`` in order, and behind those that they need the ones for an epilogue."""
+    """Files of ``kernels/`` in order, with those for an epilogue in their places."""
+    before = {"hopper/tile": "hopper/finish", "selftest": "epilogue_selftest", "fused_selftest": "epilogue_selftest"}
     found: list[str] = []
     for part in parts:
-        found += ["epilogue_selftest", part] if part.rpartition("/")[2].endswith("selftest") else [part]
+        found += [before[part], part] if part in before else [part]
         found += ["epilogue"] if part == "types" else []
     return found
 

@@ -1,0 +1,50 @@
+// The operands of an epilogue for a thread's part of a tile. The tensor cores wait while sums go through its steps, so the
+// operands of several pairs are fetched at once, and a residual is brought into L2 while the product before still runs.
+#include "jobs.cuh"
+
+namespace {
+
+constexpr int kPairsAtOnce = 8;
+
+// Those of a thread's sums of a block of C, or of a half of them. Where a tile reaches beyond C they are of its last elements.
+struct Operands {
+  const Problem& problem;
+  const int row, column;  // in C, of the first sum
+  Fetched<2> with[kPairsAtOnce];
+  int batch;  // known to the compiler, since the loops over sums are unrolled
+
+  __device__ __forceinline__ Operands(const Problem& problem, i64 row, i64 column)
+      : problem(problem), row(static_cast<int>(row)), column(static_cast<int>(column)), batch(-1) {}
+
+  // Fetches, if a sum of this number is the first of its batch that is asked for.
+  __device__ __forceinline__ void reach(int sum) {
+    if (Steps::operands == 0 || batch == sum / (2 * kPairsAtOnce)) return;
+    batch = sum / (2 * kPairsAtOnce);
+    const int last_row = static_cast<int>(problem.rows) - 1, last_column = static_cast<int>(problem.columns) - 2;
+#pragma unroll
+    for (int j = 0; j < kPairsAtOnce; ++j) {
+      const int pair = batch * kPairsAtOnce + j;
+      with[j] = fetched<2>(problem.extras, min(row + 8 * (pair & 1), last_row), min(column + 8 * (pair >> 1), last_column));
+    }
+  }
+
+  // The steps on a sum as C would have it without them.
+  __device__ __forceinline__ float applied(int sum, float x) {
+    reach(sum);
+    return finished_unless_spoiled(
+        x, [&](float y) { return finished(y, problem.extras, with[sum / 2 % kPairsAtOnce], sum % 2); });
+  }
+};
+
+// Asks for a row of each matrix, from a place that is aligned like a tile.
+template <int TILE_N>
+[[maybe_unused]] __device__ __forceinline__ void ask_for(const Problem& p, i64 row, i64 column) {
+  if (p.extras.alignment < 16 || row >= p.rows || column >= p.columns) return;
+  const u32 bytes = static_cast<u32>(sizeof(Extra)) * static_cast<u32>(min(static_cast<i64>(TILE_N), p.columns - column));
+#pragma unroll
+  for (int i = 0; i < Steps::operands; ++i)
+    if (Steps::matrices >> i & 1)
+      asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(extra_at(p.extras, i, row, column)), "r"(bytes));
+}
+
+}  // namespace
