@@ -5,34 +5,57 @@
 namespace {
 
 constexpr int kPairsAtOnce = 8;
+using Unit = Raw<2, Extra>::Unit;  // of a pair
+
+// A sum after the steps. The compiler would put off packing two of them, for which there are no registers.
+struct Finished {
+  float value;
+};
+template <class T>
+__device__ __forceinline__ float packed(const Finished& low, const Finished& high) {
+  float both = packed<T>(low.value, high.value);
+  asm volatile("" : "+f"(both));
+  return both;
+}
 
 // Those of a thread's sums of a block of C, or of a half of them. Where a tile reaches beyond C they are of its last elements.
 struct Operands {
-  const Problem& problem;
-  const int row, column;  // in C, of the first sum
+  const Extras& extras;
+  const char* rows[kExtraPlaces][2];  // of vectors both the same
+  int column, last_column;            // of pairs
   Fetched<2> with[kPairsAtOnce];
   int batch;  // known to the compiler, since the loops over sums are unrolled
 
+  // `row`, `column`: of the first sum in C.
   __device__ __forceinline__ Operands(const Problem& problem, i64 row, i64 column)
-      : problem(problem), row(static_cast<int>(row)), column(static_cast<int>(column)), batch(-1) {}
+      : extras(problem.extras), column(static_cast<int>(column)), last_column(static_cast<int>(problem.columns) - 2), batch(-1) {
+#pragma unroll
+    for (int i = 0; i < Steps::operands; ++i)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        rows[i][half] = reinterpret_cast<const char*>(extra_at(extras, i, min(row + 8 * half, problem.rows - 1), 0));
+        if (Steps::matrices >> i & 1) asm("" : "+l"(rows[i][half]));  // else it is found again for each pair
+      }
+  }
 
   // Fetches, if a sum of this number is the first of its batch that is asked for.
   __device__ __forceinline__ void reach(int sum) {
-    if (Steps::operands == 0 || batch == sum / (2 * kPairsAtOnce)) return;
+    if (batch == sum / (2 * kPairsAtOnce)) return;
     batch = sum / (2 * kPairsAtOnce);
-    const int last_row = static_cast<int>(problem.rows) - 1, last_column = static_cast<int>(problem.columns) - 2;
 #pragma unroll
     for (int j = 0; j < kPairsAtOnce; ++j) {
-      const int pair = batch * kPairsAtOnce + j;
-      with[j] = fetched<2>(problem.extras, min(row + 8 * (pair & 1), last_row), min(column + 8 * (pair >> 1), last_column));
+      const int pair = batch * kPairsAtOnce + j, offset = min(column + 8 * (pair >> 1), last_column) * int(sizeof(Extra));
+#pragma unroll
+      for (int i = 0; i < Steps::operands; ++i)
+        with[j].of[i].word[0] = __ldg(reinterpret_cast<const Unit*>(rows[i][pair & 1] + offset));
     }
   }
 
   // The steps on a sum as C would have it without them.
-  __device__ __forceinline__ float applied(int sum, float x) {
+  __device__ __forceinline__ Finished applied(int sum, float x) {
     reach(sum);
-    return finished_unless_spoiled(
-        x, [&](float y) { return finished(y, problem.extras, with[sum / 2 % kPairsAtOnce], sum % 2); });
+    return {finished_unless_spoiled(
+        x, [&](float y) { return finished(y, extras, with[sum / 2 % kPairsAtOnce], sum % 2); })};
   }
 };
 

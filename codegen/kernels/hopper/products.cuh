@@ -226,7 +226,12 @@ __device__ __forceinline__ void consume(const Maps& maps, const Problem& p, u32 
   const u32 ticket = ring_free<TILE_N>(shared) + 8;
   int place = 0;
   u32 phases = 0;
+#ifdef SUBCUBIC_EPILOGUE
+  // The steps make it long, and a call would cost registers in all products.
+  const auto run = [&](int phase) __attribute__((always_inline)) {
+#else  // SUBCUBIC_EPILOGUE
   const auto run = [&](int phase) {
+#endif  // SUBCUBIC_EPILOGUE
     if (!DIRECT && kBoundary > 0 && (phase == 1 || begins_with_planes(p))) {
       make_planes(p, shared, ticket, phase == 0 && p.workers > 0 ? pieces_of_tile<TILE_N>(p) : ~0u);
       if (phase == 0 && threadIdx.x == 128) {

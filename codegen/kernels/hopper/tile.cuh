@@ -383,9 +383,10 @@ struct Publisher {
         sum = unscaled_at(sum, problem, min(row_of(row, i), problem.rows - 1), min(column_of(column, i), problem.columns - 1));
       if constexpr (kGuarded) fine &= finite(sum);
 #ifdef SUBCUBIC_EPILOGUE
-      sum = operands.applied(i, sum);
-#endif  // SUBCUBIC_EPILOGUE
+      return operands.applied(i, sum);
+#else  // SUBCUBIC_EPILOGUE
       return sum;
+#endif  // SUBCUBIC_EPILOGUE
     };
     if constexpr (T::narrow && ADD) {
       const Widener widen(bounds.of(kPublications[now].slot) - kTop);
