@@ -3,10 +3,6 @@
 #include <cstdint>
 #include <cstring>
 
-// The fast ones of a device, but for their last bits.
-#define __expf expf
-static float __fdividef(float x, float y) { return x / y; }
-
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };

@@ -374,6 +374,11 @@ struct Publisher {
     const int row = kScaled ? shared_read(note(job)) : 0, column = kScaled ? shared_read(note(job) + 4) : 0;
     bool fine = true;
 #ifdef SUBCUBIC_EPILOGUE
+    // Between two waits the compiler would keep numbers that are not packed.
+    if (ADD && T::staged) {
+      wait_for(0);
+      wait_for(1);
+    }
     Operands operands(problem, row_of(shared_read(note(job)), 0), column_of(shared_read(note(job) + 4), 0));
 #endif  // SUBCUBIC_EPILOGUE
     const auto value = [&](int i, float came) {
@@ -400,10 +405,16 @@ struct Publisher {
 #pragma unroll
       for (int i = 0; i < T::window / 2; ++i)
         window[i] = packed<Output>(value(2 * i, ADD ? window[2 * i] : 0.f), value(2 * i + 1, ADD ? window[2 * i + 1] : 0.f));
+#ifdef SUBCUBIC_EPILOGUE
+#else  // SUBCUBIC_EPILOGUE
       if (ADD && T::staged) wait_for(0);
+#endif  // SUBCUBIC_EPILOGUE
       unrolled<0, (T::sums - T::window) / 4>([&](auto I) {
         constexpr int i = decltype(I)::value, a = T::window + 4 * i;
+#ifdef SUBCUBIC_EPILOGUE
+#else  // SUBCUBIC_EPILOGUE
         if constexpr (ADD && i == 8) wait_for(1);
+#endif  // SUBCUBIC_EPILOGUE
         float v[4] = {0.f, 0.f, 0.f, 0.f};
         if constexpr (ADD) shared_load<i % 8 * kRowOfThreads>((i < 8 ? staging() : spare) + thread * 16, v);
         window[a / 2] = packed<Output>(value(a, v[0]), value(a + 1, v[1]));
