@@ -51,6 +51,8 @@ class Epilogue:
         """
         if isinstance(text, Epilogue):
             return text
+        if not isinstance(text, str):
+            raise ValueError(f"an epilogue is a text such as 'bias,gelu', not {text!r}")
         return cls(tuple(name.strip() for name in text.split(","))) if text.strip() else cls()
 
     def __bool__(self) -> bool:

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from codegen.epilogue import NOTHING, Epilogue
-from codegen.extras import extras_of
+from codegen.extras import Operands, extras_of
 from tests.codegen.on_host import aligned, matrix
 
 NUMPY = {"fp16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16), "fp32": np.dtype(np.float32)}
@@ -110,12 +110,8 @@ class Opened:
         for array in ranges:
             self.library.host_readable(array.ctypes.data, array.nbytes)
         stored = stored_operands(self.epilogue, operands or {}, self.c_dtype, gap, offset)
-        extras = extras_of(
-            self.epilogue,
-            {name: x.ctypes.data for name, x in stored.items()},
-            n + gap,
-            (operands or {}).get("scale", 1),
-        )
+        addresses = {name: x.ctypes.data for name, x in stored.items()}
+        extras = extras_of(self.epilogue, Operands(addresses, n + gap, (operands or {}).get("scale", 1.0)))
         last = [extras and ctypes.byref(extras)] if self.epilogue else []
         code = self.entry("launch")(
             self.handle, None, m, n, k, alpha, left.ctypes.data, k + gap, right.ctypes.data, n + gap, beta,
