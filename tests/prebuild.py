@@ -34,6 +34,7 @@ MODULES = (
     "tests.evaluate.test_bench",
     "tests.codegen.test_cuda_gpu",
     "tests.codegen.test_planes_gpu",
+    "tests.codegen.test_epilogue_gpu",
 )
 _SOURCES = ("catalog", "codegen", "evaluate", "tests")
 _SUFFIXES = (".py", ".cuh", ".h", ".c", ".csv", ".h5")
