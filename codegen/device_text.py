@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
+from codegen.epilogue import NOTHING, Epilogue
+from codegen.epilogue_text import switched
+
 
 @dataclass(frozen=True)
 class Storage:
@@ -34,18 +37,19 @@ _INTEGERS = (
 )
 
 
-def joined(names: Sequence[str], dtypes: Sequence[str]) -> tuple[str, str]:
+def joined(names: Sequence[str], dtypes: Sequence[str], epilogue: Epilogue = NOTHING) -> tuple[str, str]:
     """Files of ``kernels/`` as one text.
 
     Args:
         names: paths without their suffix, in order.
         dtypes: storage types that the text uses; the headers of others are left out, since they are the slowest part
             of its compilation.
+        epilogue: what follows the product; with one the files of ``epilogue_parts`` are among the names.
 
     Returns:
         The includes of system headers, sorted, and everything else.
     """
-    bodies, includes = zip(*(_source(name) for name in names), strict=True)
+    bodies, includes = zip(*(_source(name, epilogue) for name in names), strict=True)
     headers = {"fp16": "#include <cuda_fp16.h>", "bf16": "#include <cuda_bf16.h>"}
     unneeded = {line for dtype, line in headers.items() if dtype not in dtypes}
     needed = {line for lines in includes for line in lines} - unneeded
@@ -63,8 +67,9 @@ def guarded(includes: str) -> str:
     return "\n".join([*both, "#ifdef __CUDACC_RTC__", *_INTEGERS, "#else", *host, "#endif\n"])
 
 
-def _source(name: str) -> tuple[str, list[str]]:
+def _source(name: str, epilogue: Epilogue) -> tuple[str, list[str]]:
     """A file of ``kernels/`` without its includes, and those of them that are not of its neighbours."""
     text = files("codegen.kernels").joinpath(*f"{name}.cuh".split("/")).read_text(encoding="utf-8")
+    text = switched(text, epilogue)
     found = re.findall(r"^#include <.*>$", text, flags=re.M)
     return re.sub(r"(^#include .*\n)+\n*", "", text, flags=re.M), found

@@ -19,6 +19,8 @@ from codegen import (
     emit_torch,
     emit_triton,
 )
+from codegen.epilogue import Epilogue
+from codegen.epilogue_text import declared
 from codegen.heading import block_comment
 from codegen.plan import Plan
 
@@ -37,6 +39,8 @@ _EMITTERS: dict[str, Callable[..., str]] = {
 TARGETS = tuple(_EMITTERS)
 # Targets that state a scheme and multiply nothing; they take schemes over F2 and F3, too.
 TEXTS = ("slp", "latex", "markdown", "bibtex")
+# Targets whose kernels can have an epilogue.
+FINISHING = ("cuda",)
 
 
 def emit(plan: Plan, target: str, *, version: str = "unknown", **options: Any) -> str:
@@ -57,6 +61,11 @@ def emit(plan: Plan, target: str, *, version: str = "unknown", **options: Any) -
         raise ValueError(
             f"target {target} multiplies real matrices and the scheme holds over {plan.base.ring} only; "
             f"lift it to Z first, or choose one of {', '.join(TEXTS)}"
+        )
+    if "epilogue" in options and target not in FINISHING:
+        raise ValueError(
+            f"target {target} has no epilogue; apply {options['epilogue'] or 'it'} to the result, or choose "
+            f"{' or '.join(FINISHING)}"
         )
     return _EMITTERS[target](plan, version=version, **options)
 
@@ -101,6 +110,7 @@ class Fused(NamedTuple):
     def header(self, plan: Plan, *, version: str = "unknown", **options: Any) -> str:
         """The C header of the entry points."""
         text = files("codegen.kernels").joinpath("fused.h").read_text(encoding="utf-8")
+        text = declared(text, Epilogue.parse(options.get("epilogue", "")))
         return block_comment(plan, version) + text.replace("SCHEME", self.prefix(plan, **options))
 
     def _emitter(self, options: dict[str, Any]) -> Any:
@@ -112,10 +122,10 @@ class Fused(NamedTuple):
 
 HOPPER = Fused(
     "codegen.emit_hopper",
-    ("dtype", "plane_dtype", "c_dtype", "layout", "overlap", "constant_b", "scale", "guard")
+    ("dtype", "plane_dtype", "c_dtype", "layout", "overlap", "constant_b", "scale", "guard", "epilogue")
     + ("pace", "share", "pending_bits"),
 )
-AMPERE = Fused("codegen.emit_ampere", ("dtype", "plane_dtype", "c_dtype", "scale", "guard"))
+AMPERE = Fused("codegen.emit_ampere", ("dtype", "plane_dtype", "c_dtype", "scale", "guard", "epilogue"))
 
 
 def fused_emitter(arch: str) -> Fused:

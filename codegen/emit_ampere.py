@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from codegen.emit_planes import fused_sides
+from codegen.epilogue import NOTHING, Epilogue
 from codegen.fused_text import fused_text, ordered, types
 from codegen.fused_text import prefix as fused_prefix
 from codegen.plan import Plan
@@ -33,6 +34,7 @@ def emit_ampere(
     c_dtype: str | None = None,
     scale: bool = False,
     guard: bool = False,
+    epilogue: str | Epilogue = NOTHING,
     version: str = "unknown",
 ) -> str:
     """One self-contained .cu: C entry points (``kernels/fused.h``), kernels and a self-test.
@@ -44,12 +46,13 @@ def emit_ampere(
         c_dtype: of C.
         scale: as for ``codegen.emit_hopper.emit_hopper``.
         guard: likewise.
+        epilogue: likewise.
         version: of the emitting program, for the first lines of the text.
 
     Raises:
-        ValueError: an unknown type, or a plan with too many products or blocks.
+        ValueError: an unknown type or step, or a plan with too many products or blocks.
     """
-    kinds = types(dtype, plane_dtype, c_dtype, scaled=scale, guarded=guard)
+    kinds = types(dtype, plane_dtype, c_dtype, scaled=scale, guarded=guard, epilogue=epilogue)
     found = ordered(plan, kinds)
     return fused_text(found, kinds, FAMILY, "sm_80", PARTS, version, UNITS, block_tables(found))
 
@@ -61,9 +64,12 @@ def prefix(
     c_dtype: str | None = None,
     scale: bool = False,
     guard: bool = False,
+    epilogue: str | Epilogue = NOTHING,
 ) -> str:
     """What the names of the entry points of ``emit_ampere`` with the same arguments begin with."""
-    return fused_prefix(plan, types(dtype, plane_dtype, c_dtype, scaled=scale, guarded=guard), FAMILY)
+    return fused_prefix(
+        plan, types(dtype, plane_dtype, c_dtype, scaled=scale, guarded=guard, epilogue=epilogue), FAMILY
+    )
 
 
 def block_tables(found: Schedule) -> str:

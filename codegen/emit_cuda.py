@@ -10,6 +10,8 @@ import numpy as np
 from catalog.measures import growth
 from codegen.device_text import STORAGE, joined
 from codegen.emit_planes import access_width, sides_text, sum_text
+from codegen.epilogue import NOTHING, Epilogue
+from codegen.epilogue_text import declared, largest_integer, steps_text, with_epilogue
 from codegen.heading import block_comment, comment
 from codegen.plan import Plan
 from codegen.products import products
@@ -20,7 +22,13 @@ _COMFORTABLE = 64
 _FACTORS = "// For each product the plane that is its factor, or -1 - the number of a block that is one as it lies."
 
 
-def emit_cuda(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None, version: str = "unknown") -> str:
+def emit_cuda(
+    plan: Plan,
+    dtype: str = "fp32",
+    product_dtype: str | None = None,
+    epilogue: str | Epilogue = NOTHING,
+    version: str = "unknown",
+) -> str:
     """One self-contained .cu: C entry points, kernels, the loader of cuBLAS and a self-test.
 
     Args:
@@ -29,11 +37,14 @@ def emit_cuda(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None,
             (fp64 for fp64).
         product_dtype: how block products are stored; ``dtype`` or "fp32", which saves one rounding of the 16-bit
             types for twice the bytes. Default: ``dtype``.
+        epilogue: what is done to each element of C before it is stored, as in ``codegen.epilogue``; "bias,gelu" for
+            example. A launch then has one more argument.
         version: of the emitting program, for the first lines of the text.
 
     Raises:
-        ValueError: an unknown dtype, or more blocks than a thread's registers hold.
+        ValueError: an unknown dtype or step, or more blocks than a thread's registers hold.
     """
+    steps = Epilogue.parse(epilogue)
     if dtype not in STORAGE:
         raise ValueError(f"unknown dtype {dtype!r}; choose one of {', '.join(STORAGE)}")
     product_dtype = product_dtype or dtype
@@ -45,41 +56,54 @@ def emit_cuda(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None,
     found = products(plan)
     maps = sides_text((found.a.side, found.b.side), storage.bytes, storage.bytes, wide)
     tables = [_table("kFactorsA", found.a.entries), _table("kFactorsB", found.b.entries)]
-    parts = [_constants(plan, dtype, product_dtype, width)]
+    parts = [_constants(plan, dtype, product_dtype, width, steps)]
     parts.append(
         "\n\n".join(["namespace {", maps, _outputs(found.W), "\n".join([_FACTORS, *tables]), "}  // namespace\n"])
     )
-    includes, body = joined(SOURCES, (dtype, product_dtype))
+    if steps:
+        parts.append(steps_text(steps, "Input"))
+    includes, body = joined(with_epilogue(SOURCES) if steps else SOURCES, (dtype, product_dtype), steps)
     # The constants need the storage types' names, the kernels need the constants.
-    text = "\n".join([includes, *parts, body]).replace("SCHEME_", prefix(plan, dtype, product_dtype) + "_")
-    return _banner(plan, dtype, product_dtype, version) + "\n" + text
+    text = "\n".join([includes, *parts, body]).replace("SCHEME_", prefix(plan, dtype, product_dtype, steps) + "_")
+    return _banner(plan, dtype, product_dtype, version, steps) + "\n" + text
 
 
-def header(plan: Plan, dtype: str = "fp32", product_dtype: str | None = None, version: str = "unknown") -> str:
+def header(
+    plan: Plan,
+    dtype: str = "fp32",
+    product_dtype: str | None = None,
+    epilogue: str | Epilogue = NOTHING,
+    version: str = "unknown",
+) -> str:
     """The C header of the entry points that ``emit_cuda`` with the same arguments defines."""
-    name = prefix(plan, dtype, product_dtype)
+    name = prefix(plan, dtype, product_dtype, epilogue)
     text = files("codegen.kernels").joinpath("scheme.h").read_text(encoding="utf-8")
+    text = declared(text, Epilogue.parse(epilogue))
     return block_comment(plan, version) + text.replace("SCHEME_", name + "_").replace("SCHEME", name)
 
 
-def prefix(plan: Plan, dtype: str, product_dtype: str | None = None) -> str:
+def prefix(plan: Plan, dtype: str, product_dtype: str | None = None, epilogue: str | Epilogue = NOTHING) -> str:
     """What the names of the entry points begin with, so that the files of one plan can be linked together."""
-    return f"{plan.name}_{dtype}" + (f"_{product_dtype}products" if product_dtype not in (None, dtype) else "")
+    products = "" if product_dtype in (None, dtype) else f"{product_dtype}products"
+    return "_".join(filter(None, [plan.name, dtype, products, Epilogue.parse(epilogue).suffix]))
 
 
-def _banner(plan: Plan, dtype: str, product_dtype: str, version: str) -> str:
+def _banner(plan: Plan, dtype: str, product_dtype: str, version: str, epilogue: Epilogue) -> str:
+    facts = {"dtype": f"{dtype}, products stored as {product_dtype}"}
+    if epilogue:
+        facts["after"] = f"{epilogue}, for each element of C in {'fp64' if dtype == 'fp64' else 'fp32'}"
     return f"""\
 // C = alpha * A B + beta * C by a low-rank scheme: {plan.format} blocks, {plan.rank} products instead of \
 {plan.format.volume}.
 //
-{comment(plan, version, "//", {"dtype": f"{dtype}, products stored as {product_dtype}"})}\
+{comment(plan, version, "//", facts)}\
 //
 // Library: nvcc -O3 -std=c++17 -gencode=arch=compute_90,code=sm_90 -shared -Xcompiler -fPIC -o kernel.so FILE.cu
 // Test:    nvcc -O3 -std=c++17 -gencode=arch=compute_90,code=sm_90 -DSUBCUBIC_MAIN -o selftest FILE.cu && ./selftest
 """
 
 
-def _constants(plan: Plan, dtype: str, product_dtype: str, width: int) -> str:
+def _constants(plan: Plan, dtype: str, product_dtype: str, width: int, epilogue: Epilogue) -> str:
     storage, product = STORAGE[dtype], STORAGE[product_dtype]
     accumulator, compute = ("double", 70) if dtype == "fp64" else ("float", 68)
     m, k, n = plan.format
@@ -105,23 +129,27 @@ constexpr int kMathMode = {16 if storage.bytes == 2 else 0};
 #ifdef SUBCUBIC_MAIN
 // Of the self-test: relative Frobenius error, and whether small integers pass through every step exactly.
 constexpr double kTolerance = {tolerance:.3e};
-constexpr bool kExactIntegers = {str(_exact(plan, dtype, product_dtype)).lower()};
+constexpr bool kExactIntegers = {str(_exact(plan, dtype, product_dtype, epilogue)).lower()};
 #endif
 
 }}  // namespace
 """
 
 
-def _exact(plan: Plan, dtype: str, product_dtype: str) -> bool:
+def _exact(plan: Plan, dtype: str, product_dtype: str, epilogue: Epilogue) -> bool:
     """Whether the self-test's integer cases stay exact in every type: entries up to 2, inner size up to 32.
 
-    |alpha A B + beta C| is at most 2 * 4 * 23 + 2 there, or 4 * 32.
+    |alpha A B + beta C| is at most 2 * 4 * 23 + 2 there, or 4 * 32, before the steps of an epilogue.
     """
     peak_a, peak_b, peak_c = (
         int(np.abs(factor).sum(axis=axis).max()) for factor, axis in zip(plan.scheme.factors, (0, 0, 1), strict=True)
     )
     product = 4 * peak_a * peak_b * (-(-32 // plan.format.k))
-    largest = {"planes": 2 * max(peak_a, peak_b), "products": product, "output": 2 * 4 * 23 + 2}
+    largest = {
+        "planes": 2 * max(peak_a, peak_b),
+        "products": product,
+        "output": largest_integer(epilogue, 2 * 4 * 23 + 2, 1),
+    }
     limits = {name: 1 << STORAGE[t].significand for name, t in (("planes", dtype), ("products", product_dtype))}
     limits["output"] = limits["planes"]
     accumulator = 1 << STORAGE["fp64" if dtype == "fp64" else "fp32"].significand

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from codegen.device_text import STORAGE
+from codegen.epilogue import NOTHING, Epilogue
 from codegen.fused_tables import sources
 from codegen.fused_text import Types, fused_text, ordered, types
 from codegen.fused_text import prefix as fused_prefix
@@ -43,6 +44,7 @@ def emit_hopper(
     constant_b: bool = False,
     scale: bool = False,
     guard: bool = False,
+    epilogue: str | Epilogue = NOTHING,
     pace: bool = True,
     share: bool = True,
     pending_bits: int | None = None,
@@ -64,6 +66,8 @@ def emit_hopper(
             FP16 in range. It takes a pass over A and B more, and copies of the blocks that are read where they lie.
         guard: what is not finite in C is computed again as a plain product, by a second kernel that does nothing where
             all is finite. So infinities and NaNs come out where they do in a plain product. beta must be 0.
+        epilogue: what is done to each element of C before it is stored, as in ``codegen.epilogue``; "bias,gelu" for
+            example. A launch then has one more argument.
         pace: blocks of the grid keep in step; switched off to measure what that brings.
         share: the last tiles are shared by several clusters; switched off for the same reason.
         pending_bits: 32, or 16 to keep pending tiles in FP16 with a scale for every 16 rows. That halves what they move
@@ -72,10 +76,10 @@ def emit_hopper(
         version: of the emitting program, for the first lines of the text.
 
     Raises:
-        ValueError: an unknown type or layout, a plan with too many products or blocks or none to overlap with, both
-            ``overlap`` and ``scale``, or narrow pending tiles of more than 32 slots.
+        ValueError: an unknown type, layout or step, a plan with too many products or blocks or none to overlap with,
+            both ``overlap`` and ``scale``, or narrow pending tiles of more than 32 slots.
     """
-    kinds = types(dtype, plane_dtype, c_dtype, layout, overlap, constant_b, scale, guard)
+    kinds = types(dtype, plane_dtype, c_dtype, layout, overlap, constant_b, scale, guard, epilogue)
     # Bulk copies take 64 rows of a transposed A and 64 columns of a B as it is, and rows of whole 16 bytes; bulk stores
     # take 64 x 64 of C, which are all of one block where there are several.
     m, _, n = plan.format
@@ -98,10 +102,13 @@ def prefix(
     constant_b: bool = False,
     scale: bool = False,
     guard: bool = False,
+    epilogue: str | Epilogue = NOTHING,
     **_switched: int | None,
 ) -> str:
     """What the names of the entry points of ``emit_hopper`` with the same arguments begin with."""
-    return fused_prefix(plan, types(dtype, plane_dtype, c_dtype, layout, overlap, constant_b, scale, guard), FAMILY)
+    return fused_prefix(
+        plan, types(dtype, plane_dtype, c_dtype, layout, overlap, constant_b, scale, guard, epilogue), FAMILY
+    )
 
 
 def _narrow(found: Schedule, kinds: Types, pending_bits: int | None) -> bool:

@@ -7,7 +7,9 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from codegen.device_text import STORAGE, guarded, joined
-from codegen.fused_text import types
+from codegen.epilogue import NOTHING, Epilogue
+from codegen.epilogue_text import declared, steps_text, with_epilogue
+from codegen.fused_text import Types, types
 from codegen.heading import block_comment, comment
 from codegen.plan import Plan
 
@@ -61,6 +63,7 @@ def emit_thin(
     dtype: str = "bf16",
     c_dtype: str | None = None,
     layout: str = "nn",
+    epilogue: str | Epilogue = NOTHING,
     tiles: Sequence[Tile] | None = None,
     version: str = "unknown",
 ) -> str:
@@ -71,31 +74,46 @@ def emit_thin(
         dtype: the type of A and B, "fp16" or "bf16".
         c_dtype: of C, ``dtype`` or "fp32". Default: ``dtype``.
         layout: "nn", or "nt" for a B that is stored transposed.
+        epilogue: what is done to each element of C before it is stored, as in ``codegen.epilogue``; "bias,gelu" for
+            example. A launch then has one more argument.
         tiles: to choose from, those of ``TILES`` by default.
         version: of the emitting program, for the first lines of the text.
 
     Raises:
         ValueError: a plan of more than one product, an unknown type or layout, or no tile.
     """
-    name = prefix(plan, dtype, c_dtype, layout)
-    kinds = types(dtype, None, c_dtype, layout)
+    name = prefix(plan, dtype, c_dtype, layout, epilogue)
+    kinds = types(dtype, None, c_dtype, layout, epilogue=epilogue)
     chosen = TILES[layout] if tiles is None else tuple(tiles)
     if not chosen:
         raise ValueError("no tile was given; leave the tiles out for all that there are")
-    includes, body = joined(PARTS, (kinds.input, kinds.output))
-    text = "\n".join([guarded(includes), _constants(kinds.input, kinds.output, layout, chosen), body])
-    return _banner(plan, kinds.input, kinds.output, layout, version) + "\n" + text.replace("SCHEME_", f"{name}_")
+    parts = with_epilogue(PARTS) if kinds.epilogue else PARTS
+    includes, body = joined(parts, (kinds.input, kinds.output), kinds.epilogue)
+    steps = steps_text(kinds.epilogue, "Output")
+    text = "\n".join([guarded(includes), _constants(kinds, chosen), *([steps] if steps else []), body])
+    return _banner(plan, kinds, version) + "\n" + text.replace("SCHEME_", f"{name}_")
 
 
 def header(
-    plan: Plan, dtype: str = "bf16", c_dtype: str | None = None, layout: str = "nn", version: str = "unknown"
+    plan: Plan,
+    dtype: str = "bf16",
+    c_dtype: str | None = None,
+    layout: str = "nn",
+    epilogue: str | Epilogue = NOTHING,
+    version: str = "unknown",
 ) -> str:
     """The C header of the entry points of ``emit_thin`` with the same arguments."""
-    text = _file("thin.h").replace("/* PRODUCT */\n", _file("thin/product.h"))
-    return block_comment(plan, version) + text.replace("SCHEME", prefix(plan, dtype, c_dtype, layout))
+    text = declared(_file("thin.h"), Epilogue.parse(epilogue)).replace("/* PRODUCT */\n", _file("thin/product.h"))
+    return block_comment(plan, version) + text.replace("SCHEME", prefix(plan, dtype, c_dtype, layout, epilogue))
 
 
-def prefix(plan: Plan, dtype: str = "bf16", c_dtype: str | None = None, layout: str = "nn") -> str:
+def prefix(
+    plan: Plan,
+    dtype: str = "bf16",
+    c_dtype: str | None = None,
+    layout: str = "nn",
+    epilogue: str | Epilogue = NOTHING,
+) -> str:
     """What the names of the entry points of ``emit_thin`` with the same arguments begin with.
 
     Raises:
@@ -108,8 +126,9 @@ def prefix(plan: Plan, dtype: str = "bf16", c_dtype: str | None = None, layout: 
         )
     if layout not in LAYOUTS:
         raise ValueError(f"thin kernels have the layouts {' and '.join(LAYOUTS)}, not {layout!r}")
-    kinds = types(dtype, None, c_dtype, layout)
+    kinds = types(dtype, None, c_dtype, layout, epilogue=epilogue)
     parts = [FAMILY, kinds.input, "fp32c" if kinds.output != kinds.input else "", layout if layout != "nn" else ""]
+    parts.append(kinds.epilogue.suffix)
     return "_".join(filter(None, parts))
 
 
@@ -117,9 +136,11 @@ def _file(name: str) -> str:
     return files("codegen.kernels").joinpath(*name.split("/")).read_text(encoding="utf-8")
 
 
-def _banner(plan: Plan, dtype: str, c_dtype: str, layout: str, version: str) -> str:
+def _banner(plan: Plan, kinds: Types, version: str) -> str:
     build = "nvcc -O3 -std=c++17 -gencode=arch=compute_90,code=sm_90"
-    facts = {"dtype": f"{dtype}, C {c_dtype}, sums in fp32", "layout": layout}
+    facts = {"dtype": f"{kinds.input}, C {kinds.output}, sums in fp32", "layout": kinds.layout}
+    if kinds.epilogue:
+        facts["after"] = f"{kinds.epilogue}, for each element of C in fp32"
     return f"""\
 // C = alpha * A B + beta * C for up to {MOST_ROWS} rows of A, also many such products in one launch.
 //
@@ -130,24 +151,24 @@ def _banner(plan: Plan, dtype: str, c_dtype: str, layout: str, version: str) -> 
 """
 
 
-def _constants(dtype: str, c_dtype: str, layout: str, tiles: Sequence[Tile]) -> str:
+def _constants(kinds: Types, tiles: Sequence[Tile]) -> str:
     listed = ", \\\n      ".join(
         f"compiled<Tile<{tile.columns}, {tile.depth}, {tile.stripes}, {tile.ahead}>>()" for tile in tiles
     )
-    tolerance = 2.0 ** -STORAGE[c_dtype].significand + _SUMS
+    tolerance = 2.0 ** -STORAGE[kinds.output].significand + _SUMS
     return f"""\
 #pragma nv_diag_suppress 177  // not every function of the files that all kernels share is called here
-#define SUBCUBIC_INPUT_MMA "{_MMA[dtype]}"
+#define SUBCUBIC_INPUT_MMA "{_MMA[kinds.input]}"
 #define SUBCUBIC_TILES \\
       {listed}
 
 {_file("thin/product.h")}
 namespace {{
 
-using Input = {STORAGE[dtype].name};
-using Output = {STORAGE[c_dtype].name};
+using Input = {STORAGE[kinds.input].name};
+using Output = {STORAGE[kinds.output].name};
 using Accumulator = float;
-constexpr bool kTransposedB = {str(layout[1] == "t").lower()};  // as it lies in memory
+constexpr bool kTransposedB = {str(kinds.layout[1] == "t").lower()};  // as it lies in memory
 #ifdef SUBCUBIC_MAIN
 constexpr double kTolerance = {tolerance:.3e};  // of the self-test: relative Frobenius error
 #endif

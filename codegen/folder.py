@@ -10,6 +10,7 @@ from typing import Any
 
 from catalog.measures import growth
 from codegen.emit import fused_emitter
+from codegen.epilogue import SCALE, Epilogue
 from codegen.heading import cell, comment, identity, origin
 from codegen.plan import Plan
 
@@ -25,7 +26,12 @@ _SIZES = {
     True: "the launch brings rows of A and columns of B\nto one size by powers of two, which it takes out of C",
 }
 _IMPORT = re.compile(r"^(?:import|from) .*\n", flags=re.M)
-_BLOCK = re.compile(r"^ *# constant-b: begin\n(.*?)^ *# constant-b: end\n", flags=re.M | re.S)
+# What loaders have only where it was asked for.
+_BLOCKS = {
+    name: re.compile(rf"^ *# {name}: begin\n(.*?)^ *# {name}: end\n", flags=re.M | re.S)
+    for name in ("constant-b", "epilogue")
+}
+_OPERANDS = re.compile(r"^def matmul\(\n    (.*), \*\*operands: .*\n\) -> (.*)$", flags=re.M)
 
 
 def folder(
@@ -37,7 +43,7 @@ def folder(
         plan: what to compute.
         arch: real architecture, for example "sm_90a"; it chooses the emitter.
         options: those of the emitter: ``dtype``, and ``plane_dtype``, ``c_dtype``, ``layout``, ``overlap``,
-            ``constant_b``, ``scale`` where they are chosen.
+            ``constant_b``, ``scale``, ``guard``, ``epilogue`` where they are chosen.
         constant_b: the loaders also have ``pack``, which makes the planes of B once.
         version: of the emitting program.
 
@@ -55,6 +61,8 @@ def folder(
         "c_dtype": options.get("c_dtype", options["dtype"]),
         "layout": options.get("layout", "nn"),
     }
+    if epilogue := str(Epilogue.parse(options.get("epilogue", ""))):
+        facts["epilogue"] = epilogue
     mark = comment(plan, version, "#")
     makefile = _filled(_read("Makefile"), {"NUMBER": arch.removeprefix("sm_"), "ARCH": arch, "SCHEME": name})
     page = _page(plan, facts, options, constant_b, version, hashlib.sha256(text.encode()).hexdigest())
@@ -70,11 +78,14 @@ def folder(
 
 def _loader(module: str, facts: Mapping[str, str], constant_b: bool) -> str:
     """A loader with the text of its binding in place of the import, so that it stands alone."""
-    text = _BLOCK.sub(r"\1" if constant_b else "", _read(f"{module}.py"))
+    binding, text = _read("binding.py"), _read(f"{module}.py")
+    for name, wanted in (("constant-b", constant_b), ("epilogue", "epilogue" in facts)):
+        binding, text = (_BLOCKS[name].sub(r"\1" if wanted else "", part) for part in (binding, text))
     if not constant_b:
         text = text.replace(" | Packed", "")
+    if "epilogue" not in facts:
+        text = _OPERANDS.sub(r"def matmul(\1) -> \2", text).replace(", *last)", ")")
     text = re.sub(r"^KERNEL = .*$", f"KERNEL = Kernel({', '.join(map(_quoted, facts.values()))})", text, flags=re.M)
-    binding = _read("binding.py")
     first, second = (_IMPORT.sub("", part.partition("\n")[2]).strip() for part in (binding, text))
     docstring = text.partition("\n")[0]
     return f"{docstring}\n\n{_imports(binding + text)}\n\n\n{first}\n\n\n{second}\n"
@@ -108,7 +119,10 @@ def _page(
         f"size_t room = {name}_planes_b(N, K); /* of a constant B: made once, read by every launch */\n"
         f"{name}_pack_b(handle, stream, N, K, B, ldb, planes, room);"
     )
-    call = "`c = matmul(a, pack(b))`, where the result of `pack` is used again," if constant_b else "`c = matmul(a, b)`"
+    steps = Epilogue.parse(options.get("epilogue", ""))
+    given = "".join(f", {name}={name}" for name in [*steps.operands, *([SCALE] if steps.scales else [])])
+    packed = f"`c = matmul(a, pack(b){given})`, where the result of `pack` is used again,"
+    call = packed if constant_b else f"`c = matmul(a, b{given})`"
     rows = {name: text for name, text in {**identity(plan), **origin(plan)}.items() if name not in ("scheme", "format")}
     values = {
         "ORIGIN\n": "".join(f"| {name} | {cell(text)} |\n" for name, text in rows.items()),
@@ -124,6 +138,8 @@ def _page(
         "LAYOUTS": f"the {rows_a} of A, the {rows_b} of B and the rows of C are contiguous",
         "MADE": _MADE[overlap],
         "PHASES": _PHASES[overlap],
+        "FINISHED\n": f"| epilogue | {steps}: applied to each element of C before it is rounded |\n" if steps else "",
+        "EXTRAS": f", {'&extras' if given else 'NULL'}" if steps else "",
         "SIZES": _SIZES[bool(options.get("scale"))],
         "C_DTYPE": facts["c_dtype"],
         "PLANES_B": "planes" if constant_b else "NULL",

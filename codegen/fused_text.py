@@ -10,6 +10,8 @@ import numpy as np
 from catalog.measures import growth
 from codegen.device_text import STORAGE, guarded, joined
 from codegen.emit_planes import fused_sides, sides_text, transposed
+from codegen.epilogue import NOTHING, Epilogue
+from codegen.epilogue_text import largest_integer, steps_text, with_epilogue
 from codegen.fused_tables import tables
 from codegen.heading import comment
 from codegen.limits import check_chained
@@ -35,6 +37,7 @@ class Types:
         constant_b: whether the planes of B are made before, so that only those of A count there.
         scaled: whether rows of A and columns of B are multiplied by powers of two, which are taken out of C.
         guarded: whether what is not finite in C is computed again as a plain product.
+        epilogue: what is done to each element of C before it is stored.
     """
 
     input: str
@@ -45,6 +48,7 @@ class Types:
     constant_b: bool = False
     scaled: bool = False
     guarded: bool = False
+    epilogue: Epilogue = NOTHING
 
     @property
     def converted(self) -> bool:
@@ -61,6 +65,7 @@ def types(
     constant_b: bool = False,
     scaled: bool = False,
     guarded: bool = False,
+    epilogue: str | Epilogue = NOTHING,
 ) -> Types:
     """Fill in and check the storage types and the layout of a fused kernel.
 
@@ -74,10 +79,11 @@ def types(
         constant_b: as in ``Types``.
         scaled: as in ``Types``.
         guarded: as in ``Types``.
+        epilogue: as in ``Types``, or its text.
 
     Raises:
-        ValueError: a type, a layout or a number of products that the kernels do not have, or both ``overlap`` and
-            ``scaled``.
+        ValueError: a type, a layout, a number of products or an epilogue that the kernels do not have, or both
+            ``overlap`` and ``scaled``.
     """
     if dtype not in TYPES:
         raise ValueError(f"unknown dtype {dtype!r} of a fused kernel; choose one of {', '.join(TYPES)}")
@@ -91,8 +97,9 @@ def types(
         raise ValueError(f"so many products cannot come first: {overlap}; give 0 for one phase, or 1 and more")
     if overlap and scaled:
         raise ValueError("nothing overlaps where rows and columns are scaled, since all blocks are copied then")
-    both = bool(constant_b and overlap)
-    return Types(dtype, plane_dtype or dtype, c_dtype or dtype, layout, int(overlap), both, bool(scaled), bool(guarded))
+    both, steps = bool(constant_b and overlap), Epilogue.parse(epilogue)
+    found = dtype, plane_dtype or dtype, c_dtype or dtype, layout, int(overlap), both, bool(scaled), bool(guarded)
+    return Types(*found, steps)
 
 
 def prefix(plan: Plan, kinds: Types, family: str) -> str:
@@ -105,6 +112,7 @@ def prefix(plan: Plan, kinds: Types, family: str) -> str:
         "guarded" if kinds.guarded else "",
         "fp32c" if kinds.output != kinds.input else "",
         kinds.layout if kinds.layout != "nn" else "",
+        kinds.epilogue.suffix,
     ]
     return "_".join(filter(None, [*parts, family]))
 
@@ -147,9 +155,11 @@ def fused_text(
         parts = [part for each in parts for part in ((each, "exponents") if each == "planes" else (each,))]
     if kinds.guarded:
         parts = [part for each in parts for part in ((each, "guard") if each == "fused_work" else (each,))]
-    includes, body = joined(parts, (kinds.input, kinds.plane, kinds.output))
+    if kinds.epilogue:
+        parts = with_epilogue(parts)
+    includes, body = joined(parts, (kinds.input, kinds.plane, kinds.output), kinds.epilogue)
     text = [guarded(includes), _constants(found, kinds, units, pending)]
-    text += [further, body] if further else [body]
+    text += [part for part in (steps_text(kinds.epilogue, "Output"), further, body) if part]
     body = "\n".join(text).replace("SCHEME_", prefix(found.plan, kinds, family) + "_")
     return _banner(found, kinds, arch, version, pending) + "\n" + body
 
@@ -162,6 +172,8 @@ def _banner(found: Schedule, kinds: Types, arch: str, version: str, pending: str
         "tile": f"{len(found.planes_a)} + {len(found.planes_b)} planes, {found.publications} publications, "
         f"{found.slots} pending in {pending}",
     }
+    if kinds.epilogue:
+        facts["after"] = f"{kinds.epilogue}, for each element of C in fp32"
     if kinds.overlap:
         facts["phases"] = f"two: {found.boundary} products first, while {made}"
     build = f"nvcc -O3 -std=c++17 -gencode=arch=compute_{arch[3:]},code={arch}"
@@ -207,7 +219,7 @@ constexpr bool kConverted = {str(kinds.converted).lower()};  // planes are of an
 constexpr bool kConstantB = {str(kinds.constant_b).lower()};  // the first of two phases needs planes of B
 constexpr bool kScaled = {str(kinds.scaled).lower()};  // by powers of two, rows of A and columns of B
 constexpr bool kGuarded = {str(kinds.guarded).lower()};  // what is not finite in C is computed again
-[[maybe_unused]] constexpr float kLargestC = {LARGEST[kinds.output]};  // what is beyond becomes infinite in C
+[[maybe_unused]] constexpr float kLargestC = {_largest(kinds)}
 constexpr bool kTransposedA = {_flag(kinds, 0)}, kTransposedB = {_flag(kinds, 1)};  // as they lie in memory
 #ifdef SUBCUBIC_MAIN
 // Of the self-test: relative Frobenius error, and whether small integers pass through every step exactly.
@@ -223,17 +235,24 @@ constexpr bool kExactIntegers = {str(_exact(found, kinds, pending)).lower()};
 """
 
 
+def _largest(kinds: Types) -> str:
+    """What a guard looks at is what comes before the steps of an epilogue, and that is never rounded to C's type."""
+    if kinds.epilogue:
+        return f"{LARGEST['fp32']};  // what is beyond is infinite"
+    return f"{LARGEST[kinds.output]};  // what is beyond becomes infinite in C"
+
+
 def _exact(found: Schedule, kinds: Types, pending: str) -> bool:
     """Whether the self-test's integer cases stay exact in every type: entries up to 1, inner size up to 32.
 
-    |alpha A B + beta C| is at most 2 * 23 + 1 there, or 32.
+    |alpha A B + beta C| is at most 2 * 23 + 1 there, or 32, before the steps of an epilogue.
     """
     plan = found.plan
     if plan.divisor & (plan.divisor - 1):
         return False
     peak_a, peak_b = (int(np.abs(factor).sum(axis=0).max()) for factor in plan.scheme.factors[:2])
     planes = max(peak_a, peak_b) <= 1 << STORAGE[kinds.plane].significand
-    output = 2 * 23 + 1 <= 1 << STORAGE[kinds.output].significand
+    output = largest_integer(kinds.epilogue, 2 * 23 + 1, 1) <= 1 << STORAGE[kinds.output].significand
     accumulator, slot = _peaks(found, -(-32 // plan.format.k))
     return planes and output and accumulator <= 1 << 24 and slot <= 1 << STORAGE[pending].significand
 

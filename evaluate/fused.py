@@ -10,8 +10,10 @@ from typing import Any
 
 from codegen.build import build_reported
 from codegen.emit import fused_arch, fused_emitter
+from codegen.epilogue import NOTHING, Epilogue
+from codegen.extras import Operands
 from codegen.plan import Plan
-from evaluate.kernel import INTEGER, POINTER, REAL, SIZE, Built, Library, check, load_library
+from evaluate.kernel import INTEGER, POINTER, REAL, SIZE, Built, Library, check, load_library, with_extras
 from evaluate.variants import Variant
 
 # Keys of a row and the constants of the emitted tables that hold them.
@@ -85,6 +87,7 @@ class FusedKernel(Library):
         planes: tuple[int, int] = (0, 0),
         alpha: float = 1.0,
         beta: float = 0.0,
+        operands: Operands | None = None,
     ) -> None:
         """Queue C = alpha A B + beta C.
 
@@ -100,27 +103,35 @@ class FusedKernel(Library):
             planes: device addresses of what ``pack`` made of A and of B, 0 for what the launch is to make itself.
             alpha: factor of the product.
             beta: factor of what C holds.
+            operands: those of the kernel's epilogue, if it has one.
 
         Raises:
             KernelError: the library refuses; nothing is queued then.
+            ValueError: operands that the epilogue does not take.
         """
         left, right = planes
-        self.launcher(sizes, leading)(stream, a, b, c, workspace, workspace_bytes, right, left, alpha, beta)
+        self.launcher(sizes, leading, operands)(stream, a, b, c, workspace, workspace_bytes, right, left, alpha, beta)
 
-    def launcher(self, sizes: tuple[int, int, int], leading: tuple[int, int, int]) -> Callable[..., None]:
+    def launcher(
+        self, sizes: tuple[int, int, int], leading: tuple[int, int, int], operands: Operands | None = None
+    ) -> Callable[..., None]:
         """What launches products of some sizes: all that does not change is prepared, which takes the host less time.
 
         Args:
             sizes: M, N, K.
             leading: leading dimensions of A, B and C as they are stored.
+            operands: those of the kernel's epilogue, if it has one.
 
         Returns:
             A function of stream, a, b, c, workspace, workspace_bytes, planes of B and of A, alpha and beta as of
             ``launch``, which raises what that raises.
+
+        Raises:
+            ValueError: operands that the epilogue does not take.
         """
         (m, n, k), (lda, ldb, ldc) = sizes, leading
         library, name, handle = self.library, self.name, self.handle
-        entry = getattr(library, f"{name}_launch")
+        entry, extras = getattr(library, f"{name}_launch"), self.extras(operands)
 
         def launch(
             stream: int,
@@ -134,8 +145,8 @@ class FusedKernel(Library):
             alpha: float = 1.0,
             beta: float = 0.0,
         ) -> None:
-            operands = (alpha, a, lda, b, ldb, beta, c, ldc, left or None, right or None)
-            status = entry(handle, stream, m, n, k, *operands, space, size)
+            matrices = (alpha, a, lda, b, ldb, beta, c, ldc, left or None, right or None)
+            status = entry(handle, stream, m, n, k, *matrices, space, size, *extras)
             if status:
                 check(library, name, status)
 
@@ -143,21 +154,22 @@ class FusedKernel(Library):
 
 
 @contextmanager
-def open_fused(built: Built) -> Iterator[FusedKernel]:
+def open_fused(built: Built, epilogue: Epilogue = NOTHING) -> Iterator[FusedKernel]:
     """Load a library of a fused kernel, and close its handle on leaving.
 
     Args:
         built: as of ``build_fused``.
+        epilogue: that the kernel was emitted with.
 
     Raises:
         evaluate.device.DeviceMissingError: no device for which it was built.
         KernelError: the file is no such library, or it cannot be opened.
     """
-    library, name = load_library(built.path, built.name, _SIGNATURES), built.name
+    library, name = load_library(built.path, built.name, with_extras(_SIGNATURES, epilogue)), built.name
     handle = ctypes.c_void_p()
     check(library, name, getattr(library, f"{name}_open")(ctypes.byref(handle)))
     try:
-        yield FusedKernel(library, name, handle)
+        yield FusedKernel(library, name, handle, epilogue)
     finally:
         getattr(library, f"{name}_close")(handle)
 

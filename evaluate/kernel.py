@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from codegen.epilogue import NOTHING, Epilogue
+from codegen.extras import Operands, extras_of
 from evaluate.device import DeviceMissingError
 
 POINTER, INTEGER, REAL, SIZE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_size_t
@@ -53,11 +55,13 @@ class Library:
         library: the loaded file.
         name: prefix of its entry points.
         handle: what its open function returned.
+        epilogue: what it does to each element of C.
     """
 
     library: ctypes.CDLL
     name: str
     handle: ctypes.c_void_p
+    epilogue: Epilogue = NOTHING
 
     def workspace_bytes(self, m: int, n: int, k: int) -> int:
         """Bytes of device memory a launch of these sizes needs.
@@ -73,6 +77,15 @@ class Library:
     def call(self, suffix: str, *arguments: Any) -> Any:
         """Call an entry point, and return what it returns."""
         return getattr(self.library, f"{self.name}_{suffix}")(*arguments)
+
+    def extras(self, operands: Operands | None) -> list[Any]:
+        """The last arguments of a launch: one if there is an epilogue.
+
+        Raises:
+            ValueError: operands that the epilogue does not take.
+        """
+        found = extras_of(self.epilogue, operands or Operands())
+        return [None if found is None else ctypes.byref(found)] if self.epilogue else []
 
     def queue(self, suffix: str, stream: int, *arguments: Any) -> None:
         """Call an entry point that queues work on a stream.
@@ -100,6 +113,7 @@ class Kernel(Library):
         alpha: float = 1.0,
         beta: float = 0.0,
         leading: tuple[int, int, int] | None = None,
+        operands: Operands | None = None,
     ) -> None:
         """Queue C = alpha A B + beta C, row-major.
 
@@ -114,34 +128,48 @@ class Kernel(Library):
             alpha: factor of the product.
             beta: factor of what C holds.
             leading: leading dimensions of A, B and C; default dense rows.
+            operands: those of the kernel's epilogue, if it has one.
 
         Raises:
             KernelError: the library refuses; nothing is queued then.
+            ValueError: operands that the epilogue does not take.
         """
         m, n, k = sizes
         lda, ldb, ldc = leading or (k, n, n)
-        self.queue("launch", stream, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, workspace, workspace_bytes)
+        matrices = (alpha, a, lda, b, ldb, beta, c, ldc)
+        self.queue("launch", stream, m, n, k, *matrices, workspace, workspace_bytes, *self.extras(operands))
 
 
 @contextmanager
-def open_kernel(path: Path, name: str) -> Iterator[Kernel]:
+def open_kernel(path: Path, name: str, epilogue: Epilogue = NOTHING) -> Iterator[Kernel]:
     """Load a library built from ``emit(plan, "cuda")`` and close it on leaving; products are done by cuBLAS.
 
     Args:
         path: the shared library.
         name: what its entry points begin with, see ``codegen.emit_cuda.prefix``.
+        epilogue: that the kernel was emitted with.
 
     Raises:
         DeviceMissingError: no usable device or no cuBLAS.
         KernelError: the file is no such library, or it cannot be opened.
     """
-    library = load_library(path, name, _SIGNATURES)
+    library = load_library(path, name, with_extras(_SIGNATURES, epilogue))
     handle = ctypes.c_void_p()
     check(library, name, getattr(library, f"{name}_open")(ctypes.byref(handle), None, None))
     try:
-        yield Kernel(library, name, handle)
+        yield Kernel(library, name, handle, epilogue)
     finally:
         getattr(library, f"{name}_close")(handle)
+
+
+def with_extras(
+    signatures: Mapping[str, tuple[list[Any], Any]], epilogue: Epilogue
+) -> Mapping[str, tuple[list[Any], Any]]:
+    """The signatures of a kernel with an epilogue: a launch takes its operands last."""
+    if not epilogue:
+        return signatures
+    arguments, result = signatures["launch"]
+    return {**signatures, "launch": ([*arguments, POINTER], result)}
 
 
 def load_library(path: Path, name: str, signatures: Mapping[str, tuple[list[Any], Any]]) -> ctypes.CDLL:

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 from codegen.build import build_reported
 from codegen.emit_thin import emit_thin, prefix
+from codegen.epilogue import NOTHING, Epilogue
+from codegen.extras import Operands
 from codegen.plan import Plan
-from evaluate.kernel import POINTER, Built, Library, check, load_library
+from evaluate.kernel import POINTER, Built, Library, check, load_library, with_extras
 
 
 class Product(ctypes.Structure):
@@ -26,6 +28,7 @@ class Product(ctypes.Structure):
         ("offsets", ctypes.c_void_p),
         ("tile", ctypes.c_int32),
         ("split", ctypes.c_int32),
+        ("stride_vectors", ctypes.c_int64),
     ]  # fmt: skip
 
 
@@ -37,7 +40,7 @@ SIGNATURES: dict[str, tuple[list[Any], Any]] = {
     "columns": ([ctypes.c_int], ctypes.c_int),
     "most_split": ([POINTER], ctypes.c_int),
     "choose": ([POINTER, _PRODUCT, _NUMBER, _NUMBER], ctypes.c_int),
-    "launch": ([POINTER, POINTER, _PRODUCT], ctypes.c_int),
+    "launch": ([POINTER, POINTER, _PRODUCT], ctypes.c_int),  # and the operands of an epilogue
     "close": ([POINTER], None),
 }
 
@@ -73,41 +76,52 @@ class ThinKernel(Library):
         check(self.library, self.name, status)
         return Way(tile.value, split.value)
 
-    def launch(self, stream: int, product: Product) -> None:
+    def launch(self, stream: int, product: Product, operands: Operands | None = None) -> None:
         """Queue a product.
 
         Args:
             stream: cudaStream_t as an integer.
             product: sizes, addresses on the device, distances in elements.
+            operands: of the epilogue.
 
         Raises:
             evaluate.device.DeviceMissingError: no device.
             KernelError: the library refuses; nothing is queued then.
+            ValueError: an operand is missing, or there is one that no step needs.
         """
-        self.queue("launch", stream, ctypes.byref(product))
+        self.queue("launch", stream, ctypes.byref(product), *self.extras(operands))
 
 
 @contextmanager
-def open_thin(path: Path, name: str) -> Iterator[ThinKernel]:
+def open_thin(path: Path, name: str, epilogue: str | Epilogue = NOTHING) -> Iterator[ThinKernel]:
     """Load a library built from ``codegen.emit_thin.emit_thin``, and close its handle on leaving.
 
     Args:
         path: the shared library.
         name: what its entry points begin with, see ``codegen.emit_thin.prefix``.
+        epilogue: that it was emitted with.
 
     Raises:
         evaluate.device.DeviceMissingError: no device for which it was built.
         evaluate.kernel.KernelError: the file is no such library, or it cannot be opened.
     """
-    library, handle = load_library(path, name, SIGNATURES), ctypes.c_void_p()
+    steps = Epilogue.parse(epilogue)
+    library, handle = load_library(path, name, with_extras(SIGNATURES, steps)), ctypes.c_void_p()
     check(library, name, getattr(library, f"{name}_open")(ctypes.byref(handle)))
     try:
-        yield ThinKernel(library, name, handle)
+        yield ThinKernel(library, name, handle, steps)
     finally:
         getattr(library, f"{name}_close")(handle)
 
 
-def build_thin(plan: Plan, arch: str, dtype: str, layout: str, c_dtype: str | None = None) -> Built:
+def build_thin(
+    plan: Plan,
+    arch: str,
+    dtype: str,
+    layout: str,
+    c_dtype: str | None = None,
+    epilogue: str | Epilogue = NOTHING,
+) -> Built:
     """The library of thin kernels for a device.
 
     Args:
@@ -116,16 +130,17 @@ def build_thin(plan: Plan, arch: str, dtype: str, layout: str, c_dtype: str | No
         dtype: of A and B.
         layout: "nn" or "nt".
         c_dtype: of C; ``dtype`` by default.
+        epilogue: of ``codegen.epilogue``, or its text.
 
     Raises:
         ValueError: what ``codegen.emit_thin.emit_thin`` refuses.
         codegen.build.MissingCompilerError: no nvcc.
         codegen.build.BuildError: nvcc refuses the text.
     """
-    text = emit_thin(plan, dtype, c_dtype, layout)
+    text = emit_thin(plan, dtype, c_dtype, layout, epilogue)
     path, usage = build_reported(text, arch)
     facts = {
         "registers": max((kernel.registers for kernel in usage), default=None),
         "spill_bytes": max((kernel.spill_stores for kernel in usage), default=None),
     }
-    return Built(path, prefix(plan, dtype, c_dtype, layout), facts)
+    return Built(path, prefix(plan, dtype, c_dtype, layout, epilogue), facts)

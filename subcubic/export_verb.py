@@ -15,7 +15,17 @@ from catalog.files import write_durably
 from catalog.scheme import Ring
 from subcubic.errors import UsageError, guarded
 from subcubic.export_folder import export_fused
-from subcubic.options import CatalogPath, Dtype, Json, Layout, ProductDtype, Reference, checked_levels, existing_catalog
+from subcubic.options import (
+    CatalogPath,
+    Dtype,
+    Json,
+    Layout,
+    ProductDtype,
+    Reference,
+    checked_epilogue,
+    checked_levels,
+    existing_catalog,
+)
 from subcubic.output import note, print_json
 from subcubic.reference import resolve
 from subcubic.version import named_version
@@ -92,6 +102,10 @@ def export(
         bool,
         typer.Option("--guard", help="With --arch: what is not finite in C is computed again as a plain product."),
     ] = False,
+    epilogue: Annotated[
+        str | None,
+        typer.Option(metavar="STEPS", help="CUDA: done to each element of C before it is rounded, e.g. bias,gelu."),
+    ] = None,
     levels: Annotated[int, typer.Option(help="Levels of recursion, by Kronecker power.")] = 1,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File or folder to write to.")] = None,
     build: Annotated[
@@ -103,7 +117,8 @@ def export(
     """Write a scheme as code or text: one self-contained file, with a header for CUDA and C. See also `catalog export`.
 
     With --arch it is one fused kernel in a folder, with loaders for PyTorch and CuPy and a Makefile; without, the
-    products are those of cuBLAS, for any CUDA architecture and also for fp32 and fp64.
+    products are those of cuBLAS, for any CUDA architecture and also for fp32 and fp64. Both can have an --epilogue of
+    bias, column_scale, column_shift, residual, scale, relu, gelu, gelu_tanh and silu, in any order.
     """
     from codegen.emit import TEXTS, emit, emit_header
     from codegen.emit_cuda import prefix
@@ -127,6 +142,7 @@ def export(
         )
     if build is not None and not re.fullmatch(r"sm_\d{2,3}[af]?", build):
         raise UsageError(f"--build {build} is no architecture; write it as sm_90 or sm_90a")
+    steps = {} if epilogue is None else {"epilogue": checked_epilogue(epilogue, to.value)}
     fused = {"plane_dtype": plane_dtype, "c_dtype": c_dtype, "layout": layout}
     chosen: dict[str, Any] = {name: value.value for name, value in fused.items() if value is not None}
     if overlap:
@@ -141,13 +157,13 @@ def export(
         if build is not None or product_dtype is not ProductDtype.INPUT:
             option = "--build" if build is not None else "--product-dtype"
             raise UsageError(f"a fused kernel has no {option}; leave it or --arch out")
-        export_fused(found, arch, levels, {"dtype": dtype.value, **chosen}, constant_b, output, json_output)
+        export_fused(found, arch, levels, {"dtype": dtype.value, **chosen, **steps}, constant_b, output, json_output)
         return
     if chosen or constant_b:
         option = (*chosen, "constant_b")[0].replace("_", "-")
         raise UsageError(f"--{option} needs a fused kernel: choose its architecture, for example --arch sm_90a")
     the_plan = plan(found.scheme, levels, found.provenance, any_ring=text_only)
-    options: dict[str, str] = {}
+    options: dict[str, str] = {**steps}
     if to is Target.CUDA:
         options["dtype"] = dtype.value
         options["product_dtype"] = dtype.value if product_dtype is ProductDtype.INPUT else _wide(dtype)

@@ -75,6 +75,30 @@ def checked_levels(levels: int) -> int:
     return levels
 
 
+def checked_epilogue(text: str, target: str) -> str:
+    """The steps of an epilogue as its emitters take them.
+
+    Args:
+        text: names joined by commas.
+        target: that is written.
+
+    Raises:
+        UsageError: a target without epilogues, no step, or one that there is not.
+    """
+    from codegen.emit import FINISHING
+    from codegen.epilogue import STEPS, Epilogue
+
+    if target not in FINISHING:
+        raise UsageError(f"--epilogue needs --to {' or '.join(FINISHING)}; apply the steps to the result of {target}")
+    try:
+        steps = Epilogue.parse(text)
+    except ValueError as error:
+        raise UsageError(f"--epilogue {text}: {error}") from None
+    if not steps:
+        raise UsageError(f"--epilogue names no step; choose from {', '.join(STEPS)}, or leave it out")
+    return str(steps)
+
+
 def shown(value: int) -> str:
     """A number for a sentence: of a long one how it begins."""
     text = str(value)

@@ -35,6 +35,7 @@ MODULES = (
     "tests.codegen.test_cuda_gpu",
     "tests.codegen.test_planes_gpu",
     "tests.codegen.test_thin_gpu",
+    "tests.codegen.test_epilogue_gpu",
 )
 _SOURCES = ("catalog", "codegen", "evaluate", "tests")
 _SUFFIXES = (".py", ".cuh", ".h", ".c", ".csv", ".h5")

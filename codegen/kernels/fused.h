@@ -28,12 +28,20 @@ int SCHEME_pack_a(void* handle, void* stream, int64_t M, int64_t K, const void* 
 int SCHEME_pack_b(void* handle, void* stream, int64_t N, int64_t K, const void* B, int64_t ldb, void* planes,
                   size_t planes_bytes);
 
+#ifdef SUBCUBIC_EPILOGUE
+SCHEME_EXTRAS
+
+#endif  // SUBCUBIC_EPILOGUE
 /* Queues everything on the stream; no allocation, no synchronisation, so it can be captured in a CUDA graph. A and B
  * start on 16-byte boundaries. planes_a, planes_b: what the functions above made of the same A and B, or null. One
  * workspace serves one launch at a time. With beta = 0, C is not read; a guarded kernel takes no other beta. */
 int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, double alpha, const void* A,
                   int64_t lda, const void* B, int64_t ldb, double beta, void* C, int64_t ldc, const void* planes_a,
+#ifdef SUBCUBIC_EPILOGUE
+                  const void* planes_b, void* workspace, size_t workspace_bytes, const SCHEME_extras* extras);
+#else  // SUBCUBIC_EPILOGUE
                   const void* planes_b, void* workspace, size_t workspace_bytes);
+#endif  // SUBCUBIC_EPILOGUE
 
 /* Frees a handle; null is allowed. */
 void SCHEME_close(void* handle);

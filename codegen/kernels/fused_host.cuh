@@ -258,7 +258,11 @@ int SCHEME_pack_b(void* handle, void* stream, int64_t N, int64_t K, const void* 
 
 int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, double alpha, const void* A,
                   int64_t lda, const void* B, int64_t ldb, double beta, void* C, int64_t ldc, const void* planes_a,
+#ifdef SUBCUBIC_EPILOGUE
+                  const void* planes_b, void* workspace, size_t workspace_bytes, const SCHEME_extras* extras) {
+#else  // SUBCUBIC_EPILOGUE
                   const void* planes_b, void* workspace, size_t workspace_bytes) {
+#endif  // SUBCUBIC_EPILOGUE
   if (!handle) return report(kMisuse, "the handle is null: open one first");
   if (!fits(M, N, K))
     return report(kMisuse, "sizes must be positive and addressable, not M=%lld N=%lld K=%lld", (long long)M,
@@ -296,6 +300,9 @@ int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, d
                {},
                reinterpret_cast<float4*>(base + layout.scratch),
                reinterpret_cast<unsigned*>(base)};
+#ifdef SUBCUBIC_EPILOGUE
+  if (Status wrong = take_extras(extras, N, work.extras)) return wrong;
+#endif  // SUBCUBIC_EPILOGUE
   Status status = prepare_sides(queue, base, layout, copy_a, copy_b, planes_of_a(M, K), planes_of_b(N, K), work);
   if (!status) status = run(static_cast<const Handle*>(handle)->machine, queue, work);
 #ifdef SUBCUBIC_GUARDED

@@ -1,6 +1,9 @@
 // A program that tests the launch above against a naive FP64 product: poisoned outputs and workspaces, odd sizes,
 // padded rows, alpha and beta, prepared planes. Built only with -DSUBCUBIC_MAIN.
 #include "fused_host.cuh"
+#ifdef SUBCUBIC_EPILOGUE
+#include "epilogue_selftest.cuh"
+#endif  // SUBCUBIC_EPILOGUE
 
 #ifdef SUBCUBIC_MAIN
 
@@ -128,14 +131,32 @@ bool passes(void* handle, const Case& test) {
     if (complain(SCHEME_pack_a(handle, nullptr, test.M, test.K, A.data, lda, planes_a.data, bytes_a))) return false;
     if (complain(SCHEME_pack_b(handle, nullptr, test.N, test.K, B.data, ldb, planes_b.data, bytes_b))) return false;
   }
+#ifdef SUBCUBIC_EPILOGUE
+  TestOperands operands(test.M, test.N, test.gap, test.integers);
+#endif  // SUBCUBIC_EPILOGUE
   if (complain(SCHEME_launch(handle, nullptr, test.M, test.N, test.K, test.alpha, A.data, lda, B.data, ldb, test.beta,
                              C.data, ldc, test.packed ? planes_a.data : nullptr, test.packed ? planes_b.data : nullptr,
+#ifdef SUBCUBIC_EPILOGUE
+                             workspace.data, bytes, operands.given())))
+#else  // SUBCUBIC_EPILOGUE
                              workspace.data, bytes)))
+#endif  // SUBCUBIC_EPILOGUE
     return false;
   widened<<<grid_of(size), 256>>>(C.data, size, got.data);
+#ifdef SUBCUBIC_EPILOGUE
+  const std::vector<double> after = fetched(got);
+  std::vector<double> exact = fetched(expected);
+  operands.finish(exact);
+#else  // SUBCUBIC_EPILOGUE
   const std::vector<double> after = fetched(got), exact = fetched(expected);
+#endif  // SUBCUBIC_EPILOGUE
   if (complain(checked(cudaDeviceSynchronize(), "the self-test"))) return false;
+#ifdef SUBCUBIC_EPILOGUE
+  Errors errors = compare(test, before, after, exact);
+  errors.relative *= operands.shrunk;
+#else  // SUBCUBIC_EPILOGUE
   const Errors errors = compare(test, before, after, exact);
+#endif  // SUBCUBIC_EPILOGUE
   const bool good = errors.inside && (test.integers ? errors.worst == 0 : errors.relative <= kTolerance);
   printf("%5lld x %5lld x %5lld  gap %lld  alpha %-4g beta %-4g %-8s %-6s max error %.3e  relative %.3e  %s%s\n",
          (long long)test.M, (long long)test.N, (long long)test.K, (long long)test.gap, test.alpha, test.beta,

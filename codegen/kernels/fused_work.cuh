@@ -1,5 +1,8 @@
 // What the host hands to a fused kernel.
 #include "planes.cuh"
+#ifdef SUBCUBIC_EPILOGUE
+#include "epilogue.cuh"
+#endif  // SUBCUBIC_EPILOGUE
 
 namespace {
 
@@ -24,6 +27,9 @@ struct Work {
   unsigned* counters;  // 4096 bytes, zero between launches
   // Of each row and column of C, if planes and copies were scaled by them; what is in C is not.
   const int *row_exponents, *column_exponents;
+#ifdef SUBCUBIC_EPILOGUE
+  Extras extras;
+#endif  // SUBCUBIC_EPILOGUE
 };
 
 // A sum of scaled planes as C has it.
@@ -47,6 +53,15 @@ __device__ __forceinline__ bool finite(Accumulator value) {
   if (kGuarded && !fine) *static_cast<volatile unsigned*>(counters + kSpoiledWord) = 1;
 }
 
+#ifdef SUBCUBIC_EPILOGUE
+// A repair finds what is not finite in C, so that stays what it is, and only sums that are repaired go through the steps.
+template <class Finish>
+__device__ __forceinline__ Accumulator finished_unless_spoiled(Accumulator value, Finish finish) {
+  if (kGuarded && !finite(value)) return value;
+  return finish(value);
+}
+
+#endif  // SUBCUBIC_EPILOGUE
 #ifdef __CUDACC_RTC__  // where nothing launches it, a template has to be asked for
 template __global__ void planes_kernel<MapA, MapB, kScaled>(const PlaneJob, const PlaneJob, unsigned);
 #endif

@@ -15,6 +15,9 @@ struct Repair {
   int64_t ldc, M, N, K;
   float alpha;
   unsigned* counters;
+#ifdef SUBCUBIC_EPILOGUE
+  Extras extras;
+#endif  // SUBCUBIC_EPILOGUE
 };
 
 __device__ __forceinline__ bool spoiled(const Output* element) {
@@ -57,7 +60,11 @@ __global__ void __launch_bounds__(kRepairThreads) repair(const Repair job) {
 #pragma unroll
     for (int e = 0; e < 16; ++e) {
       const int64_t i = row + down + 16 * (e / 4), j = column + across + 16 * (e % 4);
+#ifdef SUBCUBIC_EPILOGUE
+      if (wrong >> e & 1) narrow(finished(job.alpha * sums[e], job.extras, i, j), job.C[i * job.ldc + j]);
+#else  // SUBCUBIC_EPILOGUE
       if (wrong >> e & 1) narrow(job.alpha * sums[e], job.C[i * job.ldc + j]);
+#endif  // SUBCUBIC_EPILOGUE
     }
   }
   __syncthreads();
@@ -70,7 +77,11 @@ __global__ void __launch_bounds__(kRepairThreads) repair(const Repair job) {
 Status queue_repair(cudaStream_t stream, const Work& work, int64_t K) {
   const Side &a = work.a, &b = work.b;
   const Repair job = {a.matrix, b.matrix, kTransposedA ? 1 : a.ld, kTransposedA ? a.ld : 1, kTransposedB ? 1 : b.ld,
+#ifdef SUBCUBIC_EPILOGUE
+                      kTransposedB ? b.ld : 1, work.C, work.ldc, work.M, work.N, K, work.alpha, work.counters, work.extras};
+#else  // SUBCUBIC_EPILOGUE
                       kTransposedB ? b.ld : 1, work.C, work.ldc, work.M, work.N, K, work.alpha, work.counters};
+#endif  // SUBCUBIC_EPILOGUE
   repair<<<kRepairGrid, kRepairThreads, 0, stream>>>(job);
   return checked(cudaGetLastError(), "the kernel that repairs what is not finite");
 }

@@ -62,18 +62,32 @@ Status grid_of(int64_t rows, int64_t columns, int width, unsigned& grid) {
 }
 
 Status run_scatter(cudaStream_t stream, const Product* products, int64_t block_rows, int64_t block_columns,
+#ifdef SUBCUBIC_EPILOGUE
+                   double alpha, double beta, Input* matrix, int64_t ld, int64_t rows, int64_t columns,
+                   const Extras& extras) {
+#else  // SUBCUBIC_EPILOGUE
                    double alpha, double beta, Input* matrix, int64_t ld, int64_t rows, int64_t columns) {
+#endif  // SUBCUBIC_EPILOGUE
   constexpr int V = kWidthC;
   unsigned grid;
   if (Status status = grid_of(block_rows, block_columns, V, grid)) return status;
   const bool aligned = row_aligned(matrix, ld);
   const Accumulator a = static_cast<Accumulator>(alpha), b = static_cast<Accumulator>(beta);
+#ifdef SUBCUBIC_EPILOGUE
+  if (aligned && extras.alignment == 16 && rows == kBlocksM * block_rows && columns == kBlocksN * block_columns)
+    scatter<MapC, V, true><<<grid, kThreads, 0, stream>>>(products, block_rows, block_columns, a, b, matrix, ld, rows,
+                                                           columns, aligned, extras);
+  else
+    scatter<MapC, V, false><<<grid, kThreads, 0, stream>>>(products, block_rows, block_columns, a, b, matrix, ld, rows,
+                                                            columns, aligned, extras);
+#else  // SUBCUBIC_EPILOGUE
   if (aligned && rows == kBlocksM * block_rows && columns == kBlocksN * block_columns)
     scatter<MapC, V, true><<<grid, kThreads, 0, stream>>>(products, block_rows, block_columns, a, b, matrix, ld, rows,
                                                            columns, aligned);
   else
     scatter<MapC, V, false><<<grid, kThreads, 0, stream>>>(products, block_rows, block_columns, a, b, matrix, ld, rows,
                                                             columns, aligned);
+#endif  // SUBCUBIC_EPILOGUE
   return checked(cudaGetLastError(), "the scatter kernel");
 }
 
@@ -128,7 +142,11 @@ size_t SCHEME_workspace(int64_t M, int64_t N, int64_t K) { return fits(M, N, K) 
 
 int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, double alpha, const void* A,
                   int64_t lda, const void* B, int64_t ldb, double beta, void* C, int64_t ldc, void* workspace,
+#ifdef SUBCUBIC_EPILOGUE
+                  size_t workspace_bytes, const SCHEME_extras* given) {
+#else  // SUBCUBIC_EPILOGUE
                   size_t workspace_bytes) {
+#endif  // SUBCUBIC_EPILOGUE
   if (!handle) return report(kMisuse, "the handle is null: open one first");
   if (!fits(M, N, K))
     return report(kMisuse, "sizes must be positive and addressable, not M=%lld N=%lld K=%lld", (long long)M, (long long)N,
@@ -142,6 +160,10 @@ int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, d
     return report(kMisuse, "the workspace has %zu bytes, %zu are needed", workspace ? workspace_bytes : size_t(0),
                   layout.total);
   if (reinterpret_cast<uintptr_t>(workspace) % 256) return report(kMisuse, "the workspace must be 256-byte aligned");
+#ifdef SUBCUBIC_EPILOGUE
+  Extras extras;
+  if (Status wrong = take_extras(given, N, extras)) return wrong;
+#endif  // SUBCUBIC_EPILOGUE
   const Handle& opened = *static_cast<const Handle*>(handle);
   const cudaStream_t queue = static_cast<cudaStream_t>(stream);
   char* base = static_cast<char*>(workspace);
@@ -155,7 +177,11 @@ int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, d
   if (!status && opened.library.handle) status = set_stream(opened.library, queue, base);
   if (!status) status = multiply(opened, queue, factors_of<MapA>(a), factors_of<MapB>(b), products);
   if (status) return status;
+#ifdef SUBCUBIC_EPILOGUE
+  return run_scatter(queue, products, m, n, alpha, beta, static_cast<Input*>(C), ldc, M, N, extras);
+#else  // SUBCUBIC_EPILOGUE
   return run_scatter(queue, products, m, n, alpha, beta, static_cast<Input*>(C), ldc, M, N);
+#endif  // SUBCUBIC_EPILOGUE
 }
 
 }  // extern "C"

@@ -25,11 +25,19 @@ int SCHEME_open(void** handle, SCHEME_gemm product, void* context);
 /* Bytes of device workspace (256-byte aligned) of a launch of these sizes; 0 for sizes that cannot be launched. */
 size_t SCHEME_workspace(int64_t M, int64_t N, int64_t K);
 
+#ifdef SUBCUBIC_EPILOGUE
+SCHEME_EXTRAS
+
+#endif  // SUBCUBIC_EPILOGUE
 /* Queues everything on the stream; no allocation, no synchronisation, so it can be captured in a CUDA graph.
  * A is M x K, B is K x N, C is M x N. With beta = 0, C is not read. */
 int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, double alpha, const void* A,
                   int64_t lda, const void* B, int64_t ldb, double beta, void* C, int64_t ldc, void* workspace,
+#ifdef SUBCUBIC_EPILOGUE
+                  size_t workspace_bytes, const SCHEME_extras* extras);
+#else  // SUBCUBIC_EPILOGUE
                   size_t workspace_bytes);
+#endif  // SUBCUBIC_EPILOGUE
 
 /* Frees a handle; null is allowed. */
 void SCHEME_close(void* handle);

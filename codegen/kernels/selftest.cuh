@@ -1,6 +1,9 @@
 // A program that tests the launch above against a naive FP64 product: poisoned outputs and workspace, odd sizes,
 // padded rows, alpha and beta. Built only with -DSUBCUBIC_MAIN.
 #include "launch.cuh"
+#ifdef SUBCUBIC_EPILOGUE
+#include "epilogue_selftest.cuh"
+#endif  // SUBCUBIC_EPILOGUE
 
 #ifdef SUBCUBIC_MAIN
 
@@ -76,8 +79,15 @@ bool passes(void* handle, const Case& test) {
   cudaMemcpy(before.data(), got, size * sizeof(double), cudaMemcpyDeviceToHost);
   reference<<<blocks(test.M * test.N), 256>>>(test.M, test.N, test.K, test.alpha, A, lda, B, ldb, test.beta, C, ldc,
                                               expected);
+#ifdef SUBCUBIC_EPILOGUE
+  TestOperands operands(test.M, test.N, test.gap, test.integers);
+#endif  // SUBCUBIC_EPILOGUE
   const int status = SCHEME_launch(handle, nullptr, test.M, test.N, test.K, test.alpha, A, lda, B, ldb, test.beta, C,
+#ifdef SUBCUBIC_EPILOGUE
+                                   ldc, workspace, bytes, operands.given());
+#else  // SUBCUBIC_EPILOGUE
                                    ldc, workspace, bytes);
+#endif  // SUBCUBIC_EPILOGUE
   if (status) {
     fprintf(stderr, "launch returned %d: %s\n", status, SCHEME_error());
     return false;
@@ -89,6 +99,9 @@ bool passes(void* handle, const Case& test) {
     fprintf(stderr, "%s\n", SCHEME_error());
     return broken == kDone;
   }
+#ifdef SUBCUBIC_EPILOGUE
+  operands.finish(exact);
+#endif  // SUBCUBIC_EPILOGUE
   double squared = 0, norm = 0, worst = 0;
   bool gaps = true;
   for (int64_t row = 0; row < test.M; ++row)
@@ -103,7 +116,11 @@ bool passes(void* handle, const Case& test) {
       squared += error * error;
       norm += right * right;
     }
+#ifdef SUBCUBIC_EPILOGUE
+  const double relative = std::sqrt(squared / (norm > 0 ? norm : 1)) * operands.shrunk;
+#else  // SUBCUBIC_EPILOGUE
   const double relative = std::sqrt(squared / (norm > 0 ? norm : 1));
+#endif  // SUBCUBIC_EPILOGUE
   const bool good = gaps && (test.integers ? worst == 0 : relative <= kTolerance);
   printf("%5lld x %5lld x %5lld  gap %lld  alpha %-4g beta %-4g %-8s max error %.3e  relative %.3e  %s%s\n",
          (long long)test.M, (long long)test.N, (long long)test.K, (long long)test.gap, test.alpha, test.beta,

@@ -12,6 +12,10 @@ extern "C" {
 
 /* PRODUCT */
 
+#ifdef SUBCUBIC_EPILOGUE
+SCHEME_EXTRAS
+
+#endif  // SUBCUBIC_EPILOGUE
 /* Makes a handle for the current device and loads the kernels, so not while a graph is being captured. */
 int SCHEME_open(void** handle);
 
@@ -26,7 +30,11 @@ int SCHEME_choose(void* handle, const SCHEME_product* product, int32_t* tile, in
 
 /* Queues one kernel on the stream; no workspace, no allocation, no synchronisation, so it can be captured in a CUDA graph.
  * Any number of rows is right, from 17 on B is read again for every 16. */
+#ifdef SUBCUBIC_EPILOGUE
+int SCHEME_launch(void* handle, void* stream, const SCHEME_product* product, const SCHEME_extras* extras);
+#else  // SUBCUBIC_EPILOGUE
 int SCHEME_launch(void* handle, void* stream, const SCHEME_product* product);
+#endif  // SUBCUBIC_EPILOGUE
 
 /* Frees a handle; null is allowed. */
 void SCHEME_close(void* handle);

@@ -23,6 +23,9 @@ class Kernel(NamedTuple):
         dtype: element type of A and B: "fp16" or "bf16".
         c_dtype: element type of C: that or "fp32".
         layout: "n" where the rows of a matrix are contiguous, "t" where its columns are; for A, then for B.
+        # epilogue: begin
+        epilogue: steps that are applied to each element of C, joined by commas.
+        # epilogue: end
     """
 
     name: str
@@ -30,6 +33,9 @@ class Kernel(NamedTuple):
     dtype: str
     c_dtype: str
     layout: str
+    # epilogue: begin
+    epilogue: str = ""
+    # epilogue: end
 
 
 class KernelError(RuntimeError):
@@ -64,6 +70,10 @@ class Library:
             ),
             "error": ([], ctypes.c_char_p),
         }
+        # epilogue: begin
+        if kernel.epilogue:
+            signatures["launch"][0].append(pointer)
+        # epilogue: end
         try:
             library = ctypes.CDLL(str(path))
             for entry, (arguments, result) in signatures.items():
@@ -169,6 +179,41 @@ def multiplied(a: Sequence[int], b: Sequence[int]) -> tuple[int, int, int]:
     return a[0], b[1], a[1]
 
 
+# epilogue: begin
+def operand_shapes(kernel: Kernel, m: int, n: int, given: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """The shapes of the operands of the kernel's epilogue, in order, beside a C of m rows and n columns.
+
+    Raises:
+        ValueError: an operand was not given, or one too many.
+    """
+    vectors, steps = ("bias", "column_scale", "column_shift"), kernel.epilogue.split(",")
+    shapes: dict[str, tuple[int, ...]]
+    shapes = {step: (n,) if step in vectors else (m, n) for step in steps if step in (*vectors, "residual")}
+    wanted = [*shapes, *(step for step in steps if step == "scale")]
+    if set(given) != set(wanted):
+        names = (", ".join(f"{name}=" for name in some) or "no operands" for some in (wanted, given))
+        raise ValueError("the epilogue {} takes {}, not {}".format(kernel.epilogue, *names))
+    return shapes
+
+
+def extras(kernel: Kernel, operands: dict[str, tuple[int, int]], scale: float) -> Any:
+    """The last argument of a launch: addresses and leading dimensions of the operands by name, and the scale."""
+    values: dict[str, int | float] = {}
+    fields: list[tuple[str, Any]] = []
+    for name, (address, step) in operands.items():
+        fields.append((name, ctypes.c_void_p))
+        values[name] = address
+        if name == "residual":
+            fields.append(("residual_ld", ctypes.c_int64))
+            values["residual_ld"] = step
+    if "scale" in kernel.epilogue.split(","):
+        fields.append(("scale", ctypes.c_double))
+        values["scale"] = scale
+    struct = type("Extras", (ctypes.Structure,), {"_fields_": fields})
+    return ctypes.byref(struct(**values)) if fields else None
+
+
+# epilogue: end
 def built(kernel: Kernel, folder: Path) -> Path:
     """The library in the folder; if it is missing or older than its source it is built.
 

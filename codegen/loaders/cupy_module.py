@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import cupy
 
-from codegen.loaders.binding import Kernel, Workspaces, leading, library, multiplied
+from codegen.loaders.binding import Kernel, Workspaces, extras, leading, library, multiplied, operand_shapes
 
 KERNEL = Kernel("SCHEME", "ARCH", "DTYPE", "C_DTYPE", "LAYOUT")
 
@@ -57,13 +57,19 @@ def pack(b: cupy.ndarray) -> Packed:
 
 
 # constant-b: end
-def matmul(a: cupy.ndarray, b: cupy.ndarray | Packed, out: cupy.ndarray | None = None) -> cupy.ndarray:
+def matmul(
+    a: cupy.ndarray, b: cupy.ndarray | Packed, out: cupy.ndarray | None = None, **operands: cupy.ndarray | float
+) -> cupy.ndarray:
     """The product of two matrices on a device.
 
     Args:
         a: [M, K] of the kernel's type; which of its dimensions is contiguous follows from the kernel's layout.
         b: [K, N] likewise.
         out: [M, N] with contiguous rows, of the kernel's output type; default: a new one.
+        # epilogue: begin
+        **operands: those of the kernel's epilogue by name, of its output type: vectors [N], a residual [M, N] with
+            contiguous rows that is not ``out``, a scale as a number.
+        # epilogue: end
 
     Raises:
         ValueError: shapes, types, devices or memory layouts that do not fit.
@@ -77,6 +83,9 @@ def matmul(a: cupy.ndarray, b: cupy.ndarray | Packed, out: cupy.ndarray | None =
     m, n, k = multiplied(a.shape, b.shape)
     lda = _leading("a", a, KERNEL.dtype, KERNEL.layout[0])
     ldb = _leading("b", b, KERNEL.dtype, KERNEL.layout[1])
+    # epilogue: begin
+    shapes = operand_shapes(KERNEL, m, n, list(operands))
+    # epilogue: end
     with a.device:
         if out is None:
             out = cupy.empty((m, n), _type(KERNEL.c_dtype))
@@ -93,17 +102,37 @@ def matmul(a: cupy.ndarray, b: cupy.ndarray | Packed, out: cupy.ndarray | None =
         space = _spaces.take(device, stream.ptr, size, capturing)
         addresses = None, None if planes is None else planes.data.ptr, space.data.ptr, size
         matrices = a.data.ptr, lda, b.data.ptr, ldb, 0.0, out.data.ptr, ldc
-        ours.call("launch", handle, stream.ptr, m, n, k, 1.0, *matrices, *addresses)
+        # epilogue: begin
+        given = {name: _operand(name, operands[name], shape, a) for name, shape in shapes.items()}
+        last = [extras(KERNEL, given, float(operands.get("scale", 1.0)))]
+        # epilogue: end
+        ours.call("launch", handle, stream.ptr, m, n, k, 1.0, *matrices, *addresses, *last)
     return out
 
 
+# epilogue: begin
+def _operand(name: str, operand: cupy.ndarray, shape: tuple[int, ...], beside: cupy.ndarray) -> tuple[int, int]:
+    """Address and leading dimension of an operand of the epilogue, checked."""
+    _check(name, operand, KERNEL.c_dtype)
+    if operand.shape != shape or operand.device.id != beside.device.id:
+        places = f"on device {beside.device.id}, not {list(operand.shape)} on device {operand.device.id}"
+        raise ValueError(f"{name} must have the shape {list(shape)} {places}")
+    *rows, step = [stride // operand.itemsize for stride in operand.strides]
+    return operand.data.ptr, leading(name, (1, *shape)[-2:], (*(rows or shape), step), "n")
+
+
+# epilogue: end
 def _leading(name: str, matrix: cupy.ndarray, dtype: str, layout: str) -> int:
-    if not isinstance(matrix, cupy.ndarray) or matrix.dtype != _type(dtype):
-        found = getattr(matrix, "dtype", type(matrix).__name__)
-        raise ValueError(f"{name} must be a CuPy array of {_type(dtype)}, not {type(matrix).__name__} of {found}")
+    _check(name, matrix, dtype)
     if matrix.ndim != 2:
         raise ValueError(f"{name} must be a matrix, not of shape {list(matrix.shape)}")
     return leading(name, matrix.shape, [stride // matrix.itemsize for stride in matrix.strides], layout)
+
+
+def _check(name: str, operand: cupy.ndarray, dtype: str) -> None:
+    if not isinstance(operand, cupy.ndarray) or operand.dtype != _type(dtype):
+        found = getattr(operand, "dtype", type(operand).__name__)
+        raise ValueError(f"{name} must be a CuPy array of {_type(dtype)}, not {type(operand).__name__} of {found}")
 
 
 def _type(dtype: str) -> cupy.dtype:

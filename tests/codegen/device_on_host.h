@@ -24,6 +24,11 @@ W __ldcs(const W* from) {
   return *from;
 }
 
+template <class W>
+W __ldg(const W* from) {
+  return __ldcs(from);
+}
+
 // Lanes run one after the other, so each is its own warp's maximum and writes.
 static unsigned __reduce_max_sync(unsigned, unsigned value) { return value; }
 static unsigned max(unsigned a, unsigned b) { return a > b ? a : b; }

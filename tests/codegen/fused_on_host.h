@@ -327,7 +327,7 @@ static cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int)
   const int all[] = {multiprocessors, capability, 232448};
   return *value = all[which], cudaSuccess;
 }
-enum cudaMemcpyKind { cudaMemcpyDeviceToHost };
+enum cudaMemcpyKind { cudaMemcpyDeviceToHost, cudaMemcpyHostToDevice };
 static cudaError_t cudaMalloc(void** memory, size_t bytes) {
   return *memory = aligned_alloc(256, (bytes + 255) / 256 * 256), cudaSuccess;
 }

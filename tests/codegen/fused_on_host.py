@@ -10,6 +10,8 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
+from codegen.epilogue import NOTHING, Epilogue
+from codegen.extras import Operands, extras_of
 from tests.codegen.on_host import aligned, matrix
 
 NUMPY = {"fp16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16), "fp32": np.dtype(np.float32)}
@@ -55,22 +57,30 @@ def _compile(text: str, folder: Path, result: Path, *flags: str) -> None:
     subprocess.run(["g++", "-std=c++17", "-O1", "-w", includes, *flags, "-o", result, source], check=True)
 
 
-def bind(library: ctypes.CDLL, name: str, entry: str):
+def bind(library: ctypes.CDLL, name: str, entry: str, epilogue: bool = False):
     found = getattr(library, f"{name}_{entry}")
     found.restype, *found.argtypes = ENTRIES[entry]
+    if entry == "launch" and epilogue:
+        found.argtypes = [*found.argtypes, P]
     return found
+
+
+def stored_operands(epilogue: Epilogue, operands, dtype, gap: int, offset: int) -> dict[str, np.ndarray]:
+    """An epilogue's operands as they lie in memory, with poison around them."""
+    return {name: matrix(np.atleast_2d(operands[name]), gap, dtype, offset) for name in epilogue.operands}
 
 
 class Opened:
     """One library with an open handle; every launch checks the rules of the machine."""
 
-    def __init__(self, library: ctypes.CDLL, name: str, dtype: str, c_dtype: str) -> None:
+    def __init__(self, library: ctypes.CDLL, name: str, dtype: str, c_dtype: str, epilogue: Epilogue = NOTHING) -> None:
         self.library, self.name, self.dtype, self.c_dtype = library, name, NUMPY[dtype], NUMPY[c_dtype]
+        self.epilogue = epilogue
         self.handle = P()
         assert self.entry("open")(ctypes.byref(self.handle)) == 0, self.error()
 
     def entry(self, name: str):
-        return bind(self.library, self.name, name)
+        return bind(self.library, self.name, name, bool(self.epilogue))
 
     def error(self) -> str:
         return self.entry("error")().decode()
@@ -78,8 +88,8 @@ class Opened:
     def mode(self, backwards: bool, late: bool, multiprocessors: int) -> None:
         self.library.host_mode(int(backwards), int(late), multiprocessors)
 
-    def multiply(self, a, b, c, alpha=1.0, beta=0.0, gap=0, offset=0, packed=False) -> np.ndarray:
-        """C of integer matrices a [m, k], b [k, n] and c [m, n], as float64."""
+    def multiply(self, a, b, c, alpha=1.0, beta=0.0, gap=0, offset=0, packed=False, operands=None) -> np.ndarray:
+        """C of matrices a [m, k], b [k, n] and c [m, n] and of an epilogue's operands by name, as float64."""
         (m, k), n = a.shape, b.shape[1]
         left, right = matrix(a, gap, self.dtype, offset), matrix(b, gap, self.dtype, offset)
         out = matrix(c if beta else np.full(c.shape, np.nan), gap, self.c_dtype, offset)
@@ -97,11 +107,16 @@ class Opened:
                 planes[i] = made
                 ranges.append(made)
         self.library.host_readable(None, 0)
-        for array in ranges:
+        stored = stored_operands(self.epilogue, operands or {}, self.c_dtype, gap, offset)
+        for array in (*ranges, *stored.values()):
             self.library.host_readable(array.ctypes.data, array.nbytes)
+        addresses = {name: x.ctypes.data for name, x in stored.items()}
+        extras = extras_of(self.epilogue, Operands(addresses, n + gap, (operands or {}).get("scale", 1.0)))
+        last = [extras and ctypes.byref(extras)] if self.epilogue else []
         code = self.entry("launch")(
             self.handle, None, m, n, k, alpha, left.ctypes.data, k + gap, right.ctypes.data, n + gap, beta,
             out.ctypes.data, n + gap, *(None if p is None else p.ctypes.data for p in planes), space.ctypes.data, size,
+            *last,
         )  # fmt: skip
         assert code == 0, self.error()
         wrong = self.library.host_violation()

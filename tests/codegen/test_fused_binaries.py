@@ -34,7 +34,7 @@ def starter(m: int, k: int, n: int) -> Plan:
     return plan(shelf.get(min(rows, key=lambda row: (row.rank, row.planes_a + row.planes_b, row.id)).id).scheme)
 
 
-PLANS = {name: plans()[name] for name in ("trivial", "winograd", "winograd2", "rectangular", "rational")}
+PLANS = {name: plans()[name] for name in ("trivial", "strassen", "winograd", "winograd2", "rectangular", "rational")}
 PLANS |= {
     "4x4x2": starter(2, 4, 4),
     "3x3x3": starter(3, 3, 3),
@@ -56,6 +56,15 @@ CASES += [
     ("sm_80", "winograd", {"dtype": "bf16", "scale": True}),
 ]
 CASES += [("sm_80", "winograd", MIXED), ("sm_120", "winograd", {"dtype": "fp16"})]
+
+# What is added after the product may spill where sums are packed, where the residual is fetched at once, but not more.
+FINISHED = {"bias,gelu": 32, "bias,residual,gelu": 256}
+CASES += [("sm_90a", "winograd", {"dtype": "bf16", "epilogue": "bias,gelu"})]
+CASES += [rare("sm_90a", "strassen", {"dtype": "fp16", "epilogue": text}) for text in FINISHED]
+CASES += [rare("sm_90a", scheme, {"dtype": "bf16", "epilogue": "bias,gelu"}) for scheme in ("trivial", "winograd2")]
+CASES += [rare("sm_90a", "winograd", {"dtype": "bf16", "overlap": 2, "guard": True, "epilogue": "bias,residual,gelu"})]
+CASES += [rare("sm_90a", "winograd", {"dtype": "bf16", "c_dtype": "fp32", "epilogue": "bias,gelu"})]
+CASES += [rare("sm_80", "winograd", {"dtype": "bf16", "guard": True, "epilogue": "bias,residual,gelu"})]
 
 needs_nvrtc = needs(nvrtc.path)
 
@@ -90,6 +99,8 @@ def test_registers_spills_and_main_loops(monkeypatch, tmp_path, arch, scheme, op
         usage = usages[kernel.name]
         spilled = kernel.stack, kernel.local_stores, usage.spill_stores
         allowed = SPILLS if kernel.mma and PLANS[scheme].rank > 1 else 0
+        if kernel.mma and "epilogue" in options:
+            allowed = FINISHED[options["epilogue"]]
         assert max(spilled) <= allowed, (kernel.name, spilled)
     always, at_all = ONE_LEVEL if PLANS[scheme].levels == 1 else TWO_LEVELS
     always, at_all = NARROW if "kPendingBits = 16" in text or arch != "sm_90a" else (always, at_all)
@@ -110,7 +121,7 @@ def test_registers_spills_and_main_loops(monkeypatch, tmp_path, arch, scheme, op
     ("arch", "scheme", "options"),
     [
         rare("sm_90a", "winograd", MIXED),
-        ("sm_80", "winograd", {**MIXED, "guard": True}),
+        ("sm_80", "winograd", {**MIXED, "guard": True, "epilogue": "bias,silu"}),
     ],
     ids=named,
 )

@@ -6,8 +6,11 @@ import shutil
 import numpy as np
 import pytest
 
+from codegen.epilogue import apply
+from codegen.extras import Operands
 from evaluate.kernel import KernelError
 from evaluate.thin import Product, ThinKernel
+from tests.codegen.epilogues import bound, drawn
 from tests.codegen.fused_on_host import NUMPY
 from tests.codegen.thin_on_host import built, stacked
 from tests.fuzzing import rare
@@ -21,7 +24,7 @@ def address(array: np.ndarray) -> int:
 
 def multiplied(
     kernel: ThinKernel, dtype, c_dtype, layout, a, b, c, alpha=1.0, beta=0.0, gap=0, offset=0, tile=-1, split=0,
-    shared_b=False,
+    shared_b=False, operands=None, stride_vectors=0, further=(),
 ):  # fmt: skip
     """C [g, m, n] as float64 of a [g, m, k], b [g, k, n] or one for all, and c."""
     (groups, m, k), n = a.shape, b.shape[2]
@@ -32,13 +35,13 @@ def multiplied(
     before = out.copy()
     # ``ctypes`` takes the fields in the order of the structure.
     product = Product(
-        groups, m, n, k, alpha, beta, address(left), lda, stride_a,
-        address(right), ldb, 0 if shared_b else stride_b, address(out), ldc, stride_c, None, tile, split,
+        groups, m, n, k, alpha, beta, address(left), lda, stride_a, address(right), ldb, 0 if shared_b else stride_b,
+        address(out), ldc, stride_c, None, tile, split, stride_vectors,
     )  # fmt: skip
     kernel.library.host_readable(None, 0)
-    for array in (left, right):
+    for array in (left, right, *further):
         kernel.library.host_readable(array.ctypes.data, array.nbytes)
-    kernel.launch(0, product)
+    kernel.launch(0, product, operands)
     wrong = kernel.library.host_violation()
     assert wrong is None, wrong.decode()
     np.testing.assert_array_equal(out[:, n:].view(np.uint8), before[:, n:].view(np.uint8), "written outside C")
@@ -122,6 +125,61 @@ def test_one_operand_may_serve_all_groups(layout, tmp_path):
     b = integers(1, 4, 72, 40)[1]
     found = multiplied(kernel, "fp16", "fp16", layout, a, b, c, shared_b=True)
     np.testing.assert_array_equal(found, a @ b)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "c_dtype", "layout", "epilogue"),
+    [
+        ("bf16", "bf16", "nn", "bias,gelu"),
+        ("fp16", "fp32", "nt", "column_scale,column_shift,residual,silu,scale"),
+        ("bf16", "fp32", "nn", "scale,relu,residual"),
+        rare("fp16", "fp16", "nt", "residual,gelu_tanh,bias"),
+    ],
+)
+def test_an_epilogue_is_applied_to_the_whole_sum(dtype, c_dtype, layout, epilogue, tmp_path):
+    kernel = built(tmp_path, dtype, c_dtype, layout, epilogue=epilogue)
+    rng = np.random.default_rng(3)
+    for number, (groups, m, k, n, split, beta) in enumerate(((2, 5, 456, 72, 4, 0), (3, 18, 77, 67, 1, 1))):
+        a, b, c = (rng.integers(-2, 3, shape) / 4 for shape in ((groups, m, k), (groups, k, n), (groups, m, n)))
+        own = number == 0  # vectors of each group, or of all
+        parts = [drawn(kernel.epilogue, m, n, NUMPY[c_dtype], seed=group if own else 0) for group in range(groups)]
+        stored = {
+            name: np.concatenate([part[name] for part in parts]).astype(NUMPY[c_dtype])
+            for name in kernel.epilogue.operands
+        }
+        addresses = {name: address(x) for name, x in stored.items()}
+        operands = Operands(addresses, n, parts[0].get("scale", 1.0))
+        found = multiplied(
+            kernel, dtype, c_dtype, layout, a, b, c, 1, beta, split=split, operands=operands,
+            stride_vectors=n if own else 0, further=stored.values(),
+        )  # fmt: skip
+        residual = [part.get("residual") for part in parts]
+        for group in range(groups):
+            given = dict(parts[group if own else 0])
+            if residual[group] is not None:
+                given["residual"] = stored["residual"].astype(float)[group * m : (group + 1) * m]
+            sums = a[group] @ b[group] + beta * c[group]
+            exact = apply(kernel.epilogue, sums, given)
+            off = np.abs(found[group] - exact)
+            assert (off <= bound(kernel.epilogue, sums, given, c_dtype)).all(), off.max()
+
+
+def test_operands_that_are_missing_are_refused(tmp_path):
+    kernel = built(tmp_path, "bf16", "bf16", "nn", epilogue="bias,residual")
+    a, b, c = integers(1, 2, 8, 8)
+    memory = np.zeros(64, NUMPY["bf16"])
+    with pytest.raises(ValueError, match="the epilogue bias,residual needs bias, residual; it was given nothing"):
+        multiplied(kernel, "bf16", "bf16", "nn", a, b, c)
+    for addresses, ld, sentence in (
+        ({"bias": 0, "residual": address(memory)}, 8, "bias must not be null"),
+        (
+            {"bias": address(memory), "residual": address(memory)},
+            7,
+            "the leading dimension of residual must be at least 8",
+        ),
+    ):
+        with pytest.raises(KernelError, match=sentence):
+            multiplied(kernel, "bf16", "bf16", "nn", a, b, c, operands=Operands(addresses, ld))
 
 
 BREAKS = {

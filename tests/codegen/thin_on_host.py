@@ -11,7 +11,8 @@ import numpy as np
 
 from codegen import emit_thin
 from codegen.emit_thin import PARTS, Tile, prefix
-from evaluate.kernel import load_library
+from codegen.epilogue import Epilogue
+from evaluate.kernel import load_library, with_extras
 from evaluate.thin import SIGNATURES, ThinKernel
 from tests.codegen.on_host import matrix
 from tests.codegen.schemes import plans
@@ -21,11 +22,13 @@ FEW = {"nn": (Tile(1, 2), Tile(2, 1, ahead=2)), "nt": (Tile(1, 2), Tile(2, 2, 2,
 SAME: Callable[[str], str] = lambda text: text  # noqa: E731
 
 
-def compiled(folder: Path, dtype: str, c_dtype: str, layout: str, change: Callable[[str], str] = SAME) -> Path:
+def compiled(
+    folder: Path, dtype: str, c_dtype: str, layout: str, change: Callable[[str], str] = SAME, epilogue: str = ""
+) -> Path:
     """A library without the files of instructions that the emulation replaces."""
     left = tuple(part for part in PARTS if part not in ("thin/ptx", "thin/queue"))
     with patch.object(emit_thin, "PARTS", left):
-        text = change(emit_thin.emit_thin(PLAN, dtype, c_dtype, layout, FEW[layout]))
+        text = change(emit_thin.emit_thin(PLAN, dtype, c_dtype, layout, epilogue, FEW[layout]))
     text = re.sub(r"#include <cuda_.*>\n", "", text.split("// A program that tests the launch", 1)[0])
     assert "mma.sync" not in text and "<<<" not in text
     # The emulation needs the types, and the kernels need the emulation.
@@ -37,15 +40,20 @@ def compiled(folder: Path, dtype: str, c_dtype: str, layout: str, change: Callab
     return library
 
 
-def built(folder: Path, dtype: str, c_dtype: str, layout: str, change: Callable[[str], str] = SAME) -> ThinKernel:
+def built(
+    folder: Path, dtype: str, c_dtype: str, layout: str, change: Callable[[str], str] = SAME, epilogue: str = ""
+) -> ThinKernel:
     """The same, open as on a device of 132 multiprocessors."""
-    name, handle = prefix(PLAN, dtype, c_dtype, layout), ctypes.c_void_p()
-    found = load_library(compiled(folder, dtype, c_dtype, layout, change), name, SIGNATURES)
+    name, handle = prefix(PLAN, dtype, c_dtype, layout, epilogue), ctypes.c_void_p()
+    steps = Epilogue.parse(epilogue)
+    found = load_library(
+        compiled(folder, dtype, c_dtype, layout, change, epilogue), name, with_extras(SIGNATURES, steps)
+    )
     found.host_violation.restype = ctypes.c_char_p
     found.host_readable.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     found.host_mode(0, 0, 132)
     assert getattr(found, f"{name}_open")(ctypes.byref(handle)) == 0
-    return ThinKernel(found, name, handle)
+    return ThinKernel(found, name, handle, steps)
 
 
 def stacked(values: np.ndarray, gap: int, dtype, offset: int) -> tuple[np.ndarray, int, int]:

@@ -1,4 +1,5 @@
 // CUDA's vectors and storage types for a C++ compiler on the host.
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 

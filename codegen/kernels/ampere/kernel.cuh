@@ -74,6 +74,12 @@ __device__ __forceinline__ void write_pair(const Work& work, Output* to, int64_t
     sum.v[1] += work.beta * old[1];
   }
   note_unless(finite(sum.v[0]) && (!two || finite(sum.v[1])), work.counters);
+#ifdef SUBCUBIC_EPILOGUE
+  const Fetched<2> with = fetched_edge<2>(work.extras, row, column, valid);
+#pragma unroll
+  for (int e = 0; e < 2; ++e)
+    sum.v[e] = finished_unless_spoiled(sum.v[e], [&](Accumulator x) { return finished(x, work.extras, with, e); });
+#endif  // SUBCUBIC_EPILOGUE
   if (two && aligned) return store<2>(to, sum);
   narrow(sum.v[0], to[0]);
   if (two) narrow(sum.v[1], to[1]);

@@ -149,6 +149,9 @@ struct Consumer {
     barrier_wait(ring.full(), ring.parity());
     step<Element>(ring.stage(), !turn.clear);
     ring.advance();
+#ifdef SUBCUBIC_EPILOGUE
+    for (int i = 0; i < turn.count; ++i) publisher.foresee(turn.first + i, job);
+#endif  // SUBCUBIC_EPILOGUE
 #pragma unroll 1
     for (int left = steps - 1; left > 0; --left) {
       barrier_wait(ring.full(), ring.parity());
@@ -223,7 +226,12 @@ __device__ __forceinline__ void consume(const Maps& maps, const Problem& p, u32 
   const u32 ticket = ring_free<TILE_N>(shared) + 8;
   int place = 0;
   u32 phases = 0;
+#ifdef SUBCUBIC_EPILOGUE
+  // The steps make it long, and a call would cost registers in all products.
+  const auto run = [&](int phase) __attribute__((always_inline)) {
+#else  // SUBCUBIC_EPILOGUE
   const auto run = [&](int phase) {
+#endif  // SUBCUBIC_EPILOGUE
     if (!DIRECT && kBoundary > 0 && (phase == 1 || begins_with_planes(p))) {
       make_planes(p, shared, ticket, phase == 0 && p.workers > 0 ? pieces_of_tile<TILE_N>(p) : ~0u);
       if (phase == 0 && threadIdx.x == 128) {

@@ -46,6 +46,9 @@ struct Problem {
   int rounds;          // whole tiles of each cluster; the rest is shared
   void* sums;          // blocks of C of each share, one after the other
   const int *row_exponents, *column_exponents;  // of C, see Work
+#ifdef SUBCUBIC_EPILOGUE
+  Extras extras;
+#endif  // SUBCUBIC_EPILOGUE
   Job shares[kMaxClusters][2];
   Sharers sharers[kMaxClusters];  // of each tile after the whole ones
 };

@@ -138,6 +138,9 @@ Status encode_all(const Machine& machine, const Work& w, Maps& maps) {
 // Bulk stores write whole 16 bytes.
 bool bulk_stores(const Work& w) {
   if (sizeof(Output) != 2 || w.beta != 0 || w.N % 8) return false;
+#ifdef SUBCUBIC_EPILOGUE
+  if (w.extras.alignment < 2 * static_cast<int>(sizeof(Output))) return false;  // operands are read in pairs
+#endif  // SUBCUBIC_EPILOGUE
   return reinterpret_cast<uintptr_t>(w.C) % 16 == 0 && w.ldc % 8 == 0;
 }
 
@@ -230,6 +233,9 @@ Status launch(const Machine& machine, cudaStream_t stream, const Work& w) {
   problem.rounds = dealt.rounds;
   problem.row_exponents = w.row_exponents;
   problem.column_exponents = w.column_exponents;
+#ifdef SUBCUBIC_EPILOGUE
+  problem.extras = w.extras;
+#endif  // SUBCUBIC_EPILOGUE
   problem.sums = reinterpret_cast<char*>(w.scratch) + slot_bytes(w.m, w.n, w.k);
   if (dealt.tiles[0]) share_out<TILE_N>(dealt, clusters, problem);
   products<TILE_N, DIRECT><<<2 * clusters, kThreads, Tile<TILE_N>::shared_bytes, stream>>>(maps, problem);

@@ -6,15 +6,27 @@
 namespace {
 
 // Two neighbours of a block of C, the first in an even column, as far as they exist.
+#ifdef SUBCUBIC_EPILOGUE
+// `sum`: number of the first of them among the operands.
+__device__ __forceinline__ void write_pair(const Problem& p, int block, int row, int column, float a, float b,
+                                           Operands& operands, int sum) {
+#else  // SUBCUBIC_EPILOGUE
 __device__ __forceinline__ void write_pair(const Problem& p, int block, int row, int column, float a, float b) {
+#endif  // SUBCUBIC_EPILOGUE
   const i64 i = static_cast<i64>(block / kBlocksN) * p.M + row, j = static_cast<i64>(block % kBlocksN) * p.N + column;
   if (row >= p.M || column >= p.N || i >= p.rows || j >= p.columns) return;
   Output* to = static_cast<Output*>(p.C) + i * p.ldc + j;
   a = unscaled_at(p.scale * a, p, i, j);
   note_unless(finite(a), p.header);
+#ifdef SUBCUBIC_EPILOGUE
+  a = operands.applied(sum, a).value;
+#endif  // SUBCUBIC_EPILOGUE
   if (column + 1 < p.N && j + 1 < p.columns) {
     b = unscaled_at(p.scale * b, p, i, j + 1);
     note_unless(finite(b), p.header);
+#ifdef SUBCUBIC_EPILOGUE
+    b = operands.applied(sum + 1, b).value;
+#endif  // SUBCUBIC_EPILOGUE
     *reinterpret_cast<float*>(to) = packed<Output>(a, b);
   } else {
     *to = static_cast<Output>(a);
@@ -68,9 +80,20 @@ __device__ __forceinline__ void combine(const Problem& p, int tile, int group, i
         for (int j = 0; j < 4 * rows; ++j) sums[j] += more[j];
       }
     }
+#ifdef SUBCUBIC_EPILOGUE
+    const int from_row = block / kBlocksN * p.M + row, from_column = block % kBlocksN * p.N + column + half * T::sums;
+    Operands operands(p, from_row, from_column);
+#pragma unroll
+    for (int j = 0; j < T::sums / 4; ++j) {
+      operands.reach(2 * j);  // not only where the pair exists, so that all are fetched at once
+      write_pair(p, block, row + 8 * (j % 2), column + 8 * (half * T::sums / 8 + j / 2), sums[2 * j], sums[2 * j + 1],
+                 operands, 2 * j);
+    }
+#else  // SUBCUBIC_EPILOGUE
 #pragma unroll
     for (int j = 0; j < T::sums / 4; ++j)
       write_pair(p, block, row + 8 * (j % 2), column + 8 * (half * T::sums / 8 + j / 2), sums[2 * j], sums[2 * j + 1]);
+#endif  // SUBCUBIC_EPILOGUE
   }
 }
 

@@ -5,6 +5,9 @@
 // copy leaves for memory one piece after each step of the next product, while the tensor cores work, and a partial sum
 // that is going to be added comes in during the last steps.
 #include "narrow.cuh"
+#ifdef SUBCUBIC_EPILOGUE
+#include "finish.cuh"
+#endif  // SUBCUBIC_EPILOGUE
 
 namespace {
 
@@ -218,6 +221,17 @@ struct Publisher {
     }
   }
 
+#ifdef SUBCUBIC_EPILOGUE
+  // A publication after the product that begins now may need a part of a residual.
+  __device__ __forceinline__ void foresee(int publication, int of_job) const {
+    const int kind = kPublications[publication].kind;
+    if (DIRECT || Steps::matrices == 0 || (kind != kFinish && kind != kWhole) || shares<DIRECT>(problem, of_job)) return;
+    const i64 row = static_cast<i64>(kPublications[publication].row) * problem.M + shared_read(note(of_job)) + thread;
+    const i64 column = static_cast<i64>(kPublications[publication].column) * problem.N + shared_read(note(of_job) + 4);
+    if (thread < 64) ask_for<TILE_N>(problem, row, column);
+  }
+
+#endif  // SUBCUBIC_EPILOGUE
   // One piece of what leaves or comes, while a product has so many steps to go.
   __device__ __forceinline__ void meanwhile(int steps) {
     if (leaving())
@@ -359,13 +373,25 @@ struct Publisher {
   __device__ __forceinline__ void pack(const float (&sums)[T::sums], float c, u32 spare) {
     const int row = kScaled ? shared_read(note(job)) : 0, column = kScaled ? shared_read(note(job) + 4) : 0;
     bool fine = true;
+#ifdef SUBCUBIC_EPILOGUE
+    // Between two waits the compiler would keep numbers that are not packed.
+    if (ADD && T::staged) {
+      wait_for(0);
+      wait_for(1);
+    }
+    Operands operands(problem, row_of(shared_read(note(job)), 0), column_of(shared_read(note(job) + 4), 0));
+#endif  // SUBCUBIC_EPILOGUE
     const auto value = [&](int i, float came) {
       float sum = ADD ? problem.scale * (c * sums[i] + came) : c * sums[i];
       // Where C is a single block, tiles reach beyond its edge.
       if constexpr (kScaled)
         sum = unscaled_at(sum, problem, min(row_of(row, i), problem.rows - 1), min(column_of(column, i), problem.columns - 1));
       if constexpr (kGuarded) fine &= finite(sum);
+#ifdef SUBCUBIC_EPILOGUE
+      return operands.applied(i, sum);
+#else  // SUBCUBIC_EPILOGUE
       return sum;
+#endif  // SUBCUBIC_EPILOGUE
     };
     if constexpr (T::narrow && ADD) {
       const Widener widen(bounds.of(kPublications[now].slot) - kTop);
@@ -379,10 +405,16 @@ struct Publisher {
 #pragma unroll
       for (int i = 0; i < T::window / 2; ++i)
         window[i] = packed<Output>(value(2 * i, ADD ? window[2 * i] : 0.f), value(2 * i + 1, ADD ? window[2 * i + 1] : 0.f));
+#ifdef SUBCUBIC_EPILOGUE
+#else  // SUBCUBIC_EPILOGUE
       if (ADD && T::staged) wait_for(0);
+#endif  // SUBCUBIC_EPILOGUE
       unrolled<0, (T::sums - T::window) / 4>([&](auto I) {
         constexpr int i = decltype(I)::value, a = T::window + 4 * i;
+#ifdef SUBCUBIC_EPILOGUE
+#else  // SUBCUBIC_EPILOGUE
         if constexpr (ADD && i == 8) wait_for(1);
+#endif  // SUBCUBIC_EPILOGUE
         float v[4] = {0.f, 0.f, 0.f, 0.f};
         if constexpr (ADD) shared_load<i % 8 * kRowOfThreads>((i < 8 ? staging() : spare) + thread * 16, v);
         window[a / 2] = packed<Output>(value(a, v[0]), value(a + 1, v[1]));
@@ -412,6 +444,9 @@ struct Publisher {
     value = unscaled_at(value, problem, i, j);
     if (problem.beta != 0.f) value += problem.beta * static_cast<float>(*to);
     note_unless(finite(value), problem.header);
+#ifdef SUBCUBIC_EPILOGUE
+    value = finished_unless_spoiled(value, [&](float x) { return finished(x, problem.extras, i, j); });
+#endif  // SUBCUBIC_EPILOGUE
     *to = static_cast<Output>(value);
   }
 };

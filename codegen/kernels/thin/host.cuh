@@ -107,6 +107,7 @@ Status check(const SCHEME_product& p) {
                   (long long)p.N);
   if (p.stride_a < 0 || p.stride_b < 0 || p.stride_c < 0)
     return report(kMisuse, "distances of groups must not be negative");
+  if (p.stride_vectors < 0) return report(kMisuse, "the distance of the vectors of groups must not be negative");
   if (p.groups > 1 && !p.offsets && p.stride_c < (p.M - 1) * p.ldc + p.N)
     return report(kMisuse, "groups of C are %lld apart and overlap; %lld is the least", (long long)p.stride_c,
                   (long long)((p.M - 1) * p.ldc + p.N));
@@ -116,7 +117,11 @@ Status check(const SCHEME_product& p) {
   return kDone;
 }
 
+#ifdef SUBCUBIC_EPILOGUE
+Status launch(const Handle& handle, cudaStream_t stream, const SCHEME_product& p, const SCHEME_extras* given) {
+#else  // SUBCUBIC_EPILOGUE
 Status launch(const Handle& handle, cudaStream_t stream, const SCHEME_product& p) {
+#endif  // SUBCUBIC_EPILOGUE
   int tile = p.tile, split = p.split;
   choose(handle, p, tile, split);
   if (split > most_split(handle))
@@ -130,9 +135,13 @@ Status launch(const Handle& handle, cudaStream_t stream, const SCHEME_product& p
   const int64_t tiles = over(p.N, with.columns);
   if (tiles > 65535) return report(kMisuse, "C has %lld columns, too many for tile %d", (long long)p.N, tile);
   const dim3 grid(split, static_cast<unsigned>(tiles), static_cast<unsigned>(p.groups));
-  const Task task = {A, B, static_cast<Output*>(p.C), p.lda, p.ldb, p.ldc, p.stride_a, p.stride_b, p.stride_c,
+  Task task = {A, B, static_cast<Output*>(p.C), p.lda, p.ldb, p.ldc, p.stride_a, p.stride_b, p.stride_c,
                      p.offsets, static_cast<int>(p.M), static_cast<int>(p.N), static_cast<int>(p.K),
                      static_cast<float>(p.alpha), static_cast<float>(p.beta)};
+#ifdef SUBCUBIC_EPILOGUE
+  if (Status wrong = take_extras(given, p.N, task.extras)) return wrong;
+  task.stride_vectors = p.stride_vectors;
+#endif  // SUBCUBIC_EPILOGUE
   return checked(queue(with.kernels[more], grid, with.threads, with.shared[more], stream, task), "the thin kernel");
 }
 
@@ -167,10 +176,18 @@ int SCHEME_choose(void* handle, const SCHEME_product* product, int32_t* tile, in
   return kDone;
 }
 
+#ifdef SUBCUBIC_EPILOGUE
+int SCHEME_launch(void* handle, void* stream, const SCHEME_product* product, const SCHEME_extras* extras) {
+#else  // SUBCUBIC_EPILOGUE
 int SCHEME_launch(void* handle, void* stream, const SCHEME_product* product) {
+#endif  // SUBCUBIC_EPILOGUE
   if (!handle || !product) return report(kMisuse, "handle and product must not be null");
   if (Status status = check(*product)) return status;
+#ifdef SUBCUBIC_EPILOGUE
+  return launch(*static_cast<Handle*>(handle), static_cast<cudaStream_t>(stream), *product, extras);
+#else  // SUBCUBIC_EPILOGUE
   return launch(*static_cast<Handle*>(handle), static_cast<cudaStream_t>(stream), *product);
+#endif  // SUBCUBIC_EPILOGUE
 }
 
 void SCHEME_close(void* handle) { delete static_cast<Handle*>(handle); }

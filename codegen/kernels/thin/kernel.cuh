@@ -37,8 +37,12 @@ __global__ void __launch_bounds__(Tile::threads, kBlocksAtOnce<Tile>) thin(const
   const Input* const A = task.A + (task.offsets ? before * task.lda : group * task.stride_a);
   Output* const C = task.C + (task.offsets ? before * task.ldc : group * task.stride_c);
 #ifdef SUBCUBIC_EPILOGUE
-  const Extras extras = of_group(task.extras, group);
-#endif
+  Extras extras = task.extras;
+#pragma unroll
+  for (int i = 0; i < Steps::operands; ++i)
+    if (!(Steps::matrices >> i & 1))
+      extras.data[i] = static_cast<const Extra*>(extras.data[i]) + group * task.stride_vectors;
+#endif  // SUBCUBIC_EPILOGUE
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int across = warp % Tile::column_warps, down = warp / Tile::column_warps;
   const int first_column = blockIdx.y * S::columns, columns = min(S::columns, task.N - first_column);
@@ -51,7 +55,7 @@ __global__ void __launch_bounds__(Tile::threads, kBlocksAtOnce<Tile>) thin(const
     if (task.beta != 0.f) value += task.beta * static_cast<float>(*to);
 #ifdef SUBCUBIC_EPILOGUE
     value = finished(value, extras, before + row, column);
-#endif
+#endif  // SUBCUBIC_EPILOGUE
     narrow(value, *to);
   };
   for (int first = 0; first < count; first += ROWS) {

@@ -16,4 +16,7 @@ typedef struct SCHEME_product {
   /* How it is done: number of the tile and the blocks that share the depth (1, 2, 4, 8 or 16); -1 and 0: by rule. The
    * result does not depend on anything else but these two, the sizes and the alignment. */
   int32_t tile, split;
+  /* From the vectors of an epilogue of a group to the next one's; 0 where all groups share them, or there are none. The
+   * rows of a residual are those of all groups, one after the other. */
+  int64_t stride_vectors;
 } SCHEME_product;

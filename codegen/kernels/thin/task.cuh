@@ -13,7 +13,8 @@ struct Task {
   float alpha, beta;
 #ifdef SUBCUBIC_EPILOGUE
   Extras extras;
-#endif
+  int64_t stride_vectors;  // from the vectors of a group to the next one's
+#endif  // SUBCUBIC_EPILOGUE
 };
 
 }  // namespace
