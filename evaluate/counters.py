@@ -22,6 +22,7 @@ from evaluate.apart import apart
 from evaluate.cases import Case
 from evaluate.device import DeviceInfo, release_memory, require_gpu
 from evaluate.gpu import build_library, open_arms
+from evaluate.timing import Launch
 
 Arm = Literal["ours", "baseline"]
 Counters = dict[str, Any]
@@ -50,6 +51,19 @@ def count(case: Case, arm: Arm) -> Counters:
     """Counters of one launch of an arm.
 
     Returns:
+        As ``count_of``.
+    """
+    return count_of("evaluate.counters", (case, arm))
+
+
+def count_of(module: str, given: Any) -> Counters:
+    """Counters of the launch that a module makes by ``counted_launch`` in a process of its own.
+
+    Args:
+        module: run as ``python -m module GIVEN OUT``, where GIVEN is a file.
+        given: what it is given, pickled.
+
+    Returns:
         ``dram_read_bytes``, ``dram_write_bytes``, ``l2_read_sectors`` and ``l2_write_sectors`` (of 32 bytes),
         ``bank_conflicts`` in shared memory,
         ``l2_hit_rate``, ``tensor_busy`` and ``sm_busy`` (0 to 1; of a persistent kernel the last is its wave
@@ -63,7 +77,7 @@ def count(case: Case, arm: Arm) -> Counters:
     unknown: set[str] = set()
     while True:
         try:
-            said = apart("evaluate.counters", (case, arm), command(ncu, unknown)).printed
+            said = apart(module, given, command(ncu, unknown)).printed
         except (OSError, subprocess.TimeoutExpired) as error:
             return parse(f"==ERROR== {error}")
         # A name that this device or this version does not have may end ncu before it counts anything.
@@ -117,20 +131,25 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def profile(case: Case, arm: Arm, gpu: DeviceInfo) -> None:
-    """Launch an arm once between the calls that start and stop the profiler, after launches that are not counted."""
+    """Make the launch of an arm that is counted."""
     built = build_library(case.plan, case.variant, gpu)
     settings = case.settings
     opened = open_arms(case.variant, built, case.shape, settings.distribution, settings.seed, gpu)
     with opened as arms:
         launch = arms.ours if arm == "ours" else arms.baselines[0][1]
-        runtime = arms.xp.cuda.runtime
-        for number in range(_WARM_UP):
-            launch(number)
-        runtime.deviceSynchronize()
-        runtime.profilerStart()
-        launch(_WARM_UP)
-        runtime.deviceSynchronize()
-        runtime.profilerStop()
+        counted_launch(arms.xp, launch)
+
+
+def counted_launch(xp: Any, launch: Launch) -> None:
+    """Launch once between the calls that start and stop the profiler, after launches that are not counted."""
+    runtime = xp.cuda.runtime
+    for number in range(_WARM_UP):
+        launch(number)
+    runtime.deviceSynchronize()
+    runtime.profilerStart()
+    launch(_WARM_UP)
+    runtime.deviceSynchronize()
+    runtime.profilerStop()
 
 
 def _ncu() -> str | None:

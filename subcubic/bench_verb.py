@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from subcubic import bench_thin
+from subcubic import bench_epilogue, bench_thin
 from subcubic.bench_options import (
     Distribution,
     KernelPath,
@@ -91,6 +91,12 @@ def bench(
         Operands | None, typer.Option(help="Measure the member of a scheme's orbit that is cheapest for such operands.")
     ] = None,
     emitter: Annotated[list[str] | None, typer.Option(help="Fused: NAME=NUMBER for the emitter; repeatable.")] = None,
+    epilogue: Annotated[
+        str | None,
+        typer.Option(
+            help="Fused: steps after the product, as of export; measured against the vendor's ways to do both."
+        ),
+    ] = None,
     results: Annotated[
         Path | None, typer.Option(help="Folder that --path table chooses by; benchmarks/results of the checkout.")
     ] = None,
@@ -143,6 +149,19 @@ def bench(
         if out is not None:
             make_folder(out)
         return bench_thin.run(shapes, kinds, orders, pairs, limit, out, json_output)
+    if epilogue is not None:
+        at_least(1, "pairs", pairs, _MOST_PAIRS)
+        if set_name or not schemes:
+            raise UsageError("--epilogue needs a SCHEME or several, classical-1x1x1 for a plain product, and no --set")
+        steps = bench_epilogue.checked(epilogue, values(dtype, Dtype.BF16), path.value)
+        shapes = [(n, n, n) for n in size or []] + [parse_shape(item) for item in shape or []]
+        if out is not None:
+            make_folder(out)
+        found_plans = planned(Schemes(writable_catalog(catalog)), schemes, levels or [1], turn.value if turn else "")
+        return bench_epilogue.run(
+            *([plan for plan, _ in found_plans], shapes, values(dtype, Dtype.BF16), values(layout, Layout.NN), steps),
+            *(pairs, limit, counters or profile, out, json_output),
+        )
     if bool(schemes) + bool(set_name) + table != 1:
         raise UsageError("give either a SCHEME or several, or --set NAME, or --path table")
     lines = set_lines(set_name) if set_name else []

@@ -25,6 +25,7 @@ def render(pages: Sequence[str], results: Path) -> list[str]:
     """
     from evaluate.check_tables import dispatch_table, nvbench_table
     from evaluate.crossover_table import crossover_table
+    from evaluate.epilogue_table import epilogue_table
     from evaluate.fused_table import fused_table
     from evaluate.model_table import model_table
     from evaluate.report import results_table
@@ -41,6 +42,7 @@ def render(pages: Sequence[str], results: Path) -> list[str]:
         "search": search_table(results),
         "ranks": ranks_table(shipped()),
         "thin": thin_table(results),
+        "epilogues": epilogue_table(results),
         "player": player_table(results),
         "ablation": ablation_table(results),
     }

@@ -6,7 +6,7 @@ Its planes of a constant B are B itself, widened, so that a test can tell whethe
 from codegen.emit import Fused
 from codegen.plan import Plan
 
-HOST = Fused("tests.codegen.kernel_stand", ("dtype", "plane_dtype", "c_dtype", "layout"))
+HOST = Fused("tests.codegen.kernel_stand", ("dtype", "plane_dtype", "c_dtype", "layout", "epilogue"))
 
 TEXT = r"""
 #include <cstdio>
@@ -44,7 +44,7 @@ int SCHEME_pack_b(void* handle, void*, int64_t N, int64_t K, const void* B, int6
 }
 int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, double alpha, const void* A, int64_t lda,
                   const void* B, int64_t ldb, double beta, void* C, int64_t ldc, const void* planes_a,
-                  const void* planes_b, void* workspace, size_t workspace_bytes) {
+                  const void* planes_b, void* workspace, size_t workspace_bytes EXTRAS) {
   if (!handle || stream != (void*)7) return refuse("wrong handle or stream");
   if (workspace_bytes != SCHEME_workspace(M, N, K) || planes_a) return refuse("wrong workspace or planes");
   for (int i = 0; i < 4096; ++i) if (((char*)workspace)[i]) return refuse("the workspace does not begin with zeros");
@@ -55,7 +55,9 @@ int SCHEME_launch(void* handle, void* stream, int64_t M, int64_t N, int64_t K, d
       for (long k = 0; k < K; ++k)
         sum += wide(A, at(m, k, lda, ACROSS_A)) *
                (planes_b ? ((const float*)planes_b)[k * N + n] : wide(B, at(k, n, ldb, ACROSS_B)));
-      ((float*)C)[m * ldc + n] = float(alpha * sum + (beta ? beta * ((float*)C)[m * ldc + n] : 0));
+      sum = float(alpha * sum + (beta ? beta * ((float*)C)[m * ldc + n] : 0));
+      STEPS
+      ((float*)C)[m * ldc + n] = sum;
     }
   return 0;
 }
@@ -74,17 +76,24 @@ int main() {
 #endif
 """
 
+# Of "bias,residual,scale", the only epilogue that the stand-in has.
+STEPS = """
+      sum += ((const float*)extras->bias)[n] + ((const float*)extras->residual)[m * extras->residual_ld + n];
+      sum *= float(extras->scale);"""
+
 
 def kernel_stand(plan: Plan, version: str, **options: str) -> str:
     layout = options.get("layout", "nn")
-    text = TEXT.replace("SCHEME", prefix(plan, **options))
+    steps = STEPS if options.get("epilogue") else ""
+    text = TEXT.replace("STEPS", steps).replace("EXTRAS", ", const SCHEME_extras* extras" if steps else "")
+    text = text.replace("SCHEME", prefix(plan, **options))
     for side, letter in zip("AB", layout, strict=True):
         text = text.replace(f"ACROSS_{side}", str(letter == "t").lower())
     return f"// by subcubic, version {version}\n{text}"
 
 
 def prefix(plan: Plan, **options: str) -> str:
-    return "_".join([plan.name, *options.values()])
+    return "_".join([plan.name, *options.values()]).replace(",", "_")
 
 
 # What takes nvcc's place: a C++ compiler that leaves out the options it does not know.

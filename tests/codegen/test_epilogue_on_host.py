@@ -86,9 +86,12 @@ def test_a_broken_text_is_noticed(what, tmp_path):
     c = c.astype(float)
     c[3, 5] = np.nan
     operands, before = drawn(epilogue, 140, 72, NUMPY["bf16"]), a @ b + c
-    off = np.abs(kernel.multiply(a, b, c, beta=1.0, operands=operands) - apply(epilogue, before, operands))
-    right = off <= bound(epilogue, before, operands, "bf16")
-    assert not (right | np.isnan(before)).all() or (what == "NaN" and not np.isnan(off[3, 5]))
+    try:
+        found = kernel.multiply(a, b, c, beta=1.0, operands=operands)
+    except AssertionError:  # of the emulation, which accesses violate
+        return
+    right = np.abs(found - apply(epilogue, before, operands)) <= bound(epilogue, before, operands, "bf16")
+    assert not (right | (np.isnan(found) & np.isnan(before))).all()
 
 
 @pytest.mark.parametrize(

@@ -45,16 +45,16 @@ def libraries():
 def written(tmp_path, libraries):
     """Write a folder; it comes with its library unless ``fresh``."""
 
-    def write(layout="nn", constant_b=True, fresh=False):
+    def write(layout="nn", constant_b=True, fresh=False, **more):
         place = tmp_path / f"{layout}{constant_b}"
         place.mkdir()
-        for name, text in folder(PLAN, "sm_90a", OPTIONS | {"layout": layout}, constant_b, "1.2.3").items():
+        for name, text in folder(PLAN, "sm_90a", OPTIONS | {"layout": layout, **more}, constant_b, "1.2.3").items():
             (place / name).write_text(text)
-        name = next(place.glob("*.cu")).stem
-        if not fresh and layout in libraries:
-            (place / f"lib{name}.so").write_bytes(libraries[layout])
+        name, key = next(place.glob("*.cu")).stem, (layout, *more.values())
+        if not fresh and key in libraries:
+            (place / f"lib{name}.so").write_bytes(libraries[key])
         elif not fresh:
-            libraries[layout] = built(Kernel(name, "sm_90a", "bf16", "fp32", layout), place).read_bytes()
+            libraries[key] = built(Kernel(name, "sm_90a", "bf16", "fp32", layout), place).read_bytes()
         return place
 
     return write
@@ -102,13 +102,24 @@ def test_the_folder_has_what_it_promises_and_nothing_of_ours():
     ).replace("packages", "").replace("package", "")
 
 
+def test_the_page_names_the_steps_and_their_operands():
+    files = folder(PLAN, "sm_90a", OPTIONS | {"epilogue": "bias,gelu"}, True)
+    page = files["README.md"]
+    assert "| epilogue | bias,gelu: applied to each element of C before it is rounded |" in page
+    assert "workspace, bytes, &extras);" in page and "`c = matmul(a, pack(b), bias=bias)`" in page
+    for text in folder(PLAN, "sm_90a", OPTIONS, True).values():
+        assert "epilogue" not in text and "FINISHED" not in text and "EXTRAS" not in text
+
+
+@pytest.mark.parametrize("epilogue", ["", "bias,gelu"])
 @pytest.mark.parametrize("constant_b", [False, True])
-def test_the_loaders_are_clean_python(constant_b):
+def test_the_loaders_are_clean_python(constant_b, epilogue):
     ruff = shutil.which("ruff", path=os.path.dirname(sys.executable)) or shutil.which("ruff")
     if ruff is None:
         pytest.skip("no ruff")
-    for name, text in folder(PLAN, "sm_90a", OPTIONS, constant_b).items():
+    for name, text in folder(PLAN, "sm_90a", OPTIONS | {"epilogue": epilogue}, constant_b).items():
         if name.endswith(".py"):
+            assert ("operands" in text) == bool(epilogue) and "epilogue: " + "begin" not in text
             common = ["--isolated", "--line-length", "120", "--stdin-filename", name, "-"]
             for command in (["check", "--select", "E,F,I,UP,B"], ["format", "--check"]):
                 done = subprocess.run([ruff, *command, *common], input=text, capture_output=True, text=True)
@@ -143,6 +154,35 @@ def test_a_packed_matrix_is_what_launches_read(written, monkeypatch, module):
     plain = loaded(written("nt", constant_b=False), module, monkeypatch)
     assert not hasattr(plain, "pack") and not hasattr(plain, "Packed")
     assert not host(plain.matmul(device_array(module, a), device_array(module, b))).any()
+
+
+@needs_compiler
+@pytest.mark.parametrize("module", ["torch_ext", "cupy_module"])
+def test_operands_of_an_epilogue_are_taken_by_name(written, monkeypatch, module):
+    kernel = loaded(written(constant_b=False, epilogue="bias,residual,scale"), module, monkeypatch)
+    a, b, product = operands("nn", 5, 7, 3)
+    a, b = device_array(module, a), device_array(module, b)
+    bias, wide = np.arange(3, dtype=np.float32), np.arange(40, dtype=np.float32).reshape(5, 8)
+
+    def given(**other):
+        arrays = {"bias": bias, "residual": wide[:, 2:5], **other}
+        return {name: device_array(module, array) for name, array in arrays.items()}
+
+    found = kernel.matmul(a, b, scale=0.5, **given())
+    np.testing.assert_array_equal(host(found), (product + bias + wide[:, 2:5]) * 0.5)
+    cases = [
+        ({}, "the epilogue bias,residual,scale takes bias=, residual=, scale=, not no operands"),
+        (given(), "takes bias=, residual=, scale=, not bias=, residual="),
+        ({"scale": 1.0, "gelu": 1, **given()}, "not scale=, gelu=, bias=, residual="),
+        ({"scale": 1.0, **given(bias=bias[:2])}, r"bias must have the shape \[3\] .*not \[2\]"),
+        ({"scale": 1.0, **given(bias=np.arange(6, dtype=np.float32)[::2])}, "bias must have contiguous rows"),
+        ({"scale": 1.0, **given(residual=wide[:3, 2:5])}, r"residual must have the shape \[5, 3\] .*not \[3, 3\]"),
+        ({"scale": 1.0, **given(residual=np.zeros((3, 5), np.float32).T)}, "residual must have contiguous rows"),
+        ({"scale": 1.0, **given(residual=wide[:, 2:5].astype(np.float16))}, "residual must be .*float16"),
+    ]
+    for arguments, message in cases:
+        with pytest.raises(ValueError, match=message):
+            kernel.matmul(a, b, **arguments)
 
 
 @needs_compiler
@@ -271,5 +311,5 @@ def test_other_memory_is_refused(strides, layout):
 
 
 def test_an_option_that_the_emitter_does_not_have_is_refused():
-    with pytest.raises(ValueError, match="have no shape; they have dtype, plane_dtype, c_dtype, layout"):
+    with pytest.raises(ValueError, match="have no shape; they have dtype, plane_dtype, c_dtype, layout, epilogue"):
         folder(PLAN, "sm_90a", OPTIONS | {"shape": "round"})

@@ -185,11 +185,31 @@ def test_without_a_name_the_folder_has_the_kernels(cli, home, fused):
         (["--dtype", "bf16", "--plane-dtype", "fp16"], "--plane-dtype needs a fused kernel"),
         (["--dtype", "bf16", "--c-dtype", "fp32"], "--c-dtype needs a fused kernel"),
         (["--constant-b"], "--constant-b needs a fused kernel"),
+        (["--epilogue", "bias,tanh"], "--epilogue bias,tanh: unknown step 'tanh' of an epilogue; choose from bias,"),
+        (["--epilogue", "dropout"], "dropout is left out, since it needs random numbers"),
+        (["--epilogue", "softmax", "--arch", "sm_90a", "--dtype", "bf16"], "a row of C is spread over many tiles"),
+        (["--epilogue", "bias,bias"], "step bias of an epilogue has one operand"),
+        (["--epilogue", " "], "--epilogue names no step; choose from bias, column_scale"),
+        (["--epilogue", "bias", "--to", "numpy"], "--epilogue needs --to cuda; apply the steps to the result of numpy"),
     ],
 )
 def test_options_that_a_path_lacks_are_refused(cli, arguments, says):
     done = cli("export", "winograd", *arguments)
     assert (done.code, says in " ".join(done.err.split())) == (2, True), done.err
+
+
+@pytest.mark.parametrize("options", [[], ["--arch", "sm_90a"], ["--arch", "sm_80"]])
+def test_an_epilogue_is_in_the_names_and_the_header(cli, home, options):
+    steps = ["--epilogue", "bias, residual,gelu"]
+    done = cli("export", "winograd", "--dtype", "bf16", *options, *steps, "-o", home / "out", "--json")
+    assert done.code == 0, done.err
+    source, header = (Path(done.json[key]).read_text() for key in ("path", "header"))
+    name = Path(done.json["path"]).stem
+    assert "_bf16_bias_residual_gelu" in name and f"{name}_launch(" in source and "const void* residual;" in header
+    assert f"const {name}_extras* extras);" in header and source.count("const void* bias;") == 1
+    if options:
+        assert '"nn", "bias,residual,gelu")' in (home / "out" / "torch_ext.py").read_text()
+        assert "| epilogue | bias,residual,gelu: " in (home / "out" / "README.md").read_text()
 
 
 def test_a_file_where_the_folder_should_be_is_refused(cli, home):
