@@ -43,11 +43,7 @@ PROGRAMS = [("own", {"dtype": "bf16", "epilogue": "bias,gelu"}), ("own", {"dtype
 PROGRAMS += [("sm_80", {"dtype": "bf16", "epilogue": EVERYTHING})]
 LIBRARIES = [("fp32", EVERYTHING), ("bf16", "bias,gelu"), ("fp64", "bias,residual,silu")]
 # M, N, K, the gap between rows, and by how many elements operands miss an alignment. Of the last three two have more
-<<<<<<< HEAD
-# tiles than a device has blocks at a time; of one of them tiles are shared over the depth, of the other what remains.
-=======
 # tiles than a device has blocks; tiles of one of them, and what remains of the other, are shared over the depth.
->>>>>>> b-epilogue
 SHAPES = [(1, 1, 1, 0, 0), (7, 5, 300, 3, 0), (259, 517, 130, 8, 1), (768, 1024, 512, 0, 0), (1000, 520, 320, 8, 2)]
 SHAPES += [(256, 192, 64, 0, 1), (512, 512, 4096, 0, 2), (4096, 6144, 256, 8, 0), (4352, 4096, 4096, 0, 0)]
 FACTORS = [(1.0, 0.0), (-0.5, 0.0), (0.25, 1.0)]  # alpha, beta
