@@ -99,8 +99,11 @@ class Chromium:
         self._events.clear()
         self.call("Page.navigate", url="about:blank")
         self._wait_loaded()
-        self.call("Page.navigate", url=path.resolve().as_uri() + fragment)
+        place = path.resolve().as_uri()
+        self.call("Page.navigate", url=place + fragment)
         self._wait_loaded()
+        # The event may have been that of a page which was still being loaded before.
+        self.wait(f"location.href.split('#')[0] === {json.dumps(place)} && document.readyState === 'complete'")
 
     def wait(self, script: str, seconds: float = 20.0) -> Any:
         """The first true value of an expression, asked for until there is one."""
