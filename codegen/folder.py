@@ -14,7 +14,7 @@ from codegen.epilogue import SCALE, Epilogue
 from codegen.heading import cell, comment, identity, origin
 from codegen.plan import Plan
 
-_SIDES = {"n": "rows", "t": "columns"}
+SIDES = {"n": "rows", "t": "columns"}
 # Whether planes are made by the launch of the products: how the page says it.
 _MADE = {False: "after the planes are made", True: "that makes the planes, too"}
 _PHASES = {
@@ -64,7 +64,7 @@ def folder(
     if epilogue := str(Epilogue.parse(options.get("epilogue", ""))):
         facts["epilogue"] = epilogue
     mark = comment(plan, version, "#")
-    makefile = _filled(_read("Makefile"), {"NUMBER": arch.removeprefix("sm_"), "ARCH": arch, "SCHEME": name})
+    makefile = filled(_read("Makefile"), {"NUMBER": arch.removeprefix("sm_"), "ARCH": arch, "SCHEME": name})
     page = _page(plan, facts, options, constant_b, version, hashlib.sha256(text.encode()).hexdigest())
     return {
         f"{name}.cu": text,
@@ -114,7 +114,7 @@ def _page(
 ) -> str:
     name = facts["name"]
     overlap = options.get("overlap", 0) > 0
-    rows_a, rows_b = (_SIDES[letter] for letter in facts["layout"])
+    rows_a, rows_b = (SIDES[letter] for letter in facts["layout"])
     packing = (
         f"size_t room = {name}_planes_b(N, K); /* of a constant B: made once, read by every launch */\n"
         f"{name}_pack_b(handle, stream, N, K, B, ldb, planes, room);"
@@ -153,10 +153,10 @@ def _page(
     }
     text = _read("README.md")
     text = text.replace("PACKING\n", packing + "\n" if constant_b else "")
-    return _filled(text, values)
+    return filled(text, values)
 
 
-def _filled(text: str, values: Mapping[str, str]) -> str:
+def filled(text: str, values: Mapping[str, str]) -> str:
     """A template with its capital words replaced, all at once, so that no value is taken for a word."""
     return re.sub("|".join(sorted(values, key=len, reverse=True)), lambda word: values[word[0]], text)
 

@@ -14,7 +14,7 @@ from catalog.canonical import digest
 from catalog.files import write_durably
 from catalog.scheme import Ring
 from subcubic.errors import UsageError, guarded
-from subcubic.export_folder import export_fused
+from subcubic.export_folder import export_fused, export_thin
 from subcubic.options import (
     CatalogPath,
     Dtype,
@@ -81,6 +81,9 @@ def export(
             metavar="ARCH", help="CUDA: write a fused kernel for this architecture, e.g. sm_90a, as a folder."
         ),
     ] = None,
+    thin: Annotated[
+        bool, typer.Option("--thin", help="CUDA: the kernel for up to 16 rows of A, of classical-1x1x1, as a folder.")
+    ] = False,
     plane_dtype: Annotated[
         Dtype | None, typer.Option(help="With --arch: type of the planes; fp16 keeps bf16 inputs accurate.")
     ] = None,
@@ -151,12 +154,17 @@ def export(
         chosen["scale"] = True
     if guard:
         chosen["guard"] = True
-    if arch is not None:
+    if arch is not None or thin:
         if to is not Target.CUDA:
-            raise UsageError("--arch needs --to cuda")
+            raise UsageError(f"--{'thin' if thin else 'arch'} needs --to cuda")
         if build is not None or product_dtype is not ProductDtype.INPUT:
             option = "--build" if build is not None else "--product-dtype"
             raise UsageError(f"a fused kernel has no {option}; leave it or --arch out")
+        if thin:
+            more = {"constant_b": True} if constant_b else {}
+            export_thin(found, arch, levels, {"dtype": dtype.value, **chosen, **more, **steps}, output, json_output)
+            return
+        assert arch is not None
         export_fused(found, arch, levels, {"dtype": dtype.value, **chosen, **steps}, constant_b, output, json_output)
         return
     if chosen or constant_b:

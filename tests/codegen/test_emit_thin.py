@@ -33,8 +33,9 @@ def test_every_tile_compiles_without_spills(nvcc, arch, dtype, c_dtype, layout):
 
 
 @needs_nvcc
-def test_the_self_test_says_that_there_is_no_device(nvcc):
-    text = emit_thin(TRIVIAL, tiles=[Tile(1, 2)])
+@pytest.mark.parametrize("epilogue", ["", rare("residual,column_scale,gelu")])
+def test_the_self_test_says_that_there_is_no_device(nvcc, epilogue):
+    text = emit_thin(TRIVIAL, epilogue=epilogue, tiles=[Tile(1, 2)])
     done = subprocess.run([build_cuda(text, "sm_80", kind="program")], capture_output=True, text=True)
     if done.returncode:
         assert (done.returncode, done.stdout) == (4, "") and "no usable CUDA device" in done.stderr

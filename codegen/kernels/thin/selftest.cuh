@@ -1,5 +1,8 @@
 // A program that tests the launch above against a naive FP64 product: poisoned outputs, odd sizes, padded rows, groups,
 // alpha and beta, every tile and split. Built only with -DSUBCUBIC_MAIN.
+#ifdef SUBCUBIC_EPILOGUE
+#include "epilogue_selftest.cuh"
+#endif  // SUBCUBIC_EPILOGUE
 #include "host.cuh"
 
 #ifdef SUBCUBIC_MAIN
@@ -78,8 +81,10 @@ std::vector<double> fetched(const Memory<double>& from) {
   return to;
 }
 
-// Whether C is right and nothing beside it was written.
-bool right(const Case& test, const std::vector<double>& after, const std::vector<double>& exact, double& relative) {
+// Whether C is right and nothing beside it was written. `shrunk`: by which steps made the norm of C smaller, but not that
+// of the errors.
+bool right(const Case& test, const std::vector<double>& after, const std::vector<double>& exact, double shrunk,
+           double& relative) {
   const int64_t ldc = test.N + test.gap;
   double squared = 0, norm = 0;
   for (int64_t row = 0; row < test.groups * test.M; ++row)
@@ -93,7 +98,7 @@ bool right(const Case& test, const std::vector<double>& after, const std::vector
       squared += (value - wanted) * (value - wanted);
       norm += wanted * wanted;
     }
-  relative = std::sqrt(squared / (norm > 0 ? norm : 1));
+  relative = shrunk * std::sqrt(squared / (norm > 0 ? norm : 1));
   return relative <= kTolerance;  // false if it is NaN
 }
 
@@ -117,6 +122,9 @@ bool passes(void* handle, const Case& test) {
   SCHEME_product product = {test.groups, test.M, test.N, test.K, test.alpha, test.beta,
                             A.data, lda, test.M * lda, B.data, ldb, lines * ldb, C.data, ldc, test.M * ldc,
                             test.offsets ? offsets.data : nullptr, -1, 0};
+#ifdef SUBCUBIC_EPILOGUE
+  TestOperands operands(rows, test.N, test.gap, false);
+#endif  // SUBCUBIC_EPILOGUE
   bool good = true;
   double worst = 0;
   for (int tile = -1; tile < SCHEME_tiles(); ++tile)
@@ -127,14 +135,23 @@ bool passes(void* handle, const Case& test) {
           fill<<<grid_of(test.N), 256>>>(C.data + row * ldc, test.N, (UINT64_C(1) << 41) + row * ldc);
       reference<<<grid_of(rows * test.N), 256>>>(product, C.data, expected.data);
       product.tile = tile, product.split = split;
+#ifdef SUBCUBIC_EPILOGUE
+      if (int status = SCHEME_launch(handle, nullptr, &product, operands.given())) {
+#else  // SUBCUBIC_EPILOGUE
       if (int status = SCHEME_launch(handle, nullptr, &product)) {
+#endif  // SUBCUBIC_EPILOGUE
         fprintf(stderr, "status %d: %s\n", status, SCHEME_error());
         return false;
       }
       widened<<<grid_of(rows * ldc), 256>>>(C.data, rows * ldc, got.data);
-      const std::vector<double> after = fetched(got), exact = fetched(expected);
-      double relative = 0;
-      const bool fine = !checked(cudaDeviceSynchronize(), "the self-test") && right(test, after, exact, relative);
+      const std::vector<double> after = fetched(got);
+      std::vector<double> exact = fetched(expected);
+      double relative = 0, shrunk = 1;
+#ifdef SUBCUBIC_EPILOGUE
+      operands.finish(exact);
+      shrunk = operands.shrunk;
+#endif  // SUBCUBIC_EPILOGUE
+      const bool fine = !checked(cudaDeviceSynchronize(), "the self-test") && right(test, after, exact, shrunk, relative);
       if (!fine) fprintf(stderr, "tile %d, split %d: relative error %.3e\n", tile, split, relative);
       good = good && fine;
       worst = relative > worst ? relative : worst;
