@@ -97,7 +97,7 @@ class Decider:
             return Decision(None, replace(plain, why=why), lasting=False)
         if few is not None:
             with self._lock:
-                return self._thinned(library, few, plain, a, b, options)
+                return self._thinned(library, few, plain, a, b, packed is not None, options)
         if options.plane_dtype == AUTO:
             with library.current(a):
                 options = replace(options, plane_dtype=plane_dtype_of(library, matrices(a, b)))
@@ -108,7 +108,14 @@ class Decider:
             return self._searched(library, made, plain, a, b, packed, options)
 
     def _thinned(
-        self, library: Numpy, few: ThinProblem, plain: Explanation, a: Any, b: Any, options: Options
+        self,
+        library: Numpy,
+        few: ThinProblem,
+        plain: Explanation,
+        a: Any,
+        b: Any,
+        constant: bool,
+        options: Options,
     ) -> Decision:
         try:
             machine = self._machine(library, a)
@@ -129,7 +136,8 @@ class Decider:
             ratio_high=found.verdict.ratio_high,
             repaid_after=found.verdict.repaid_after,
         )
-        run = multiply(library, found.kernel, few, found.way, a, b)
+        way = found.way._replace(early=2) if constant else found.way
+        run = multiply(library, found.kernel, few, way, a, b)
         return Decision(lambda a, b, out, _planes: run(a, b, out), explanation, tried=found.tried)
 
     def _searched(

@@ -28,6 +28,7 @@ class Product(ctypes.Structure):
         ("offsets", ctypes.c_void_p),
         ("tile", ctypes.c_int32),
         ("split", ctypes.c_int32),
+        ("early", ctypes.c_int32),
         ("stride_vectors", ctypes.c_int64),
     ]  # fmt: skip
 
@@ -46,10 +47,17 @@ SIGNATURES: dict[str, tuple[list[Any], Any]] = {
 
 
 class Way(NamedTuple):
-    """How a product is done: number of the tile, and blocks that share the depth; -1 and 0 leave it to the rule."""
+    """How a product is done.
+
+    Attributes:
+        tile: its number; -1 leaves it to the rule.
+        split: blocks that share the depth; 0 leaves it to the rule.
+        early: what happens while the kernel before it ends, see ``SCHEME_product``; 2 for a B that nothing writes.
+    """
 
     tile: int = -1
     split: int = 0
+    early: int = 1
 
 
 class ThinKernel(Library):

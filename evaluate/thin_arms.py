@@ -57,7 +57,7 @@ class Operands:
         right = self.rights[number % len(self.rights)]
         return Product(
             *(groups, m, n, k, 1.0, 0.0, self.left.data.ptr, k, m * k),
-            *(right.data.ptr, right.shape[1], k * n, self.out.data.ptr, n, m * n, None, way.tile, way.split),
+            *(right.data.ptr, right.shape[1], k * n, self.out.data.ptr, n, m * n, None, *way),
         )
 
     def error(self, number: int) -> float:

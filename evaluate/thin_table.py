@@ -20,7 +20,19 @@ PUBLISHED = {
     (1, 1, 4096, 512): "+28 %",
     (8, 1, 4096, 512): "+33 %",
 }
-_HEAD = ("product", "type", "time", "GB/s", "of a copy", "vendor", "ratio", "to its tuned", "rule -> tuned", "A100*")
+_HEAD = (
+    "product",
+    "type",
+    "time",
+    "GB/s",
+    "of a copy",
+    "vendor",
+    "ratio",
+    "B constant",
+    "to its tuned",
+    "rule -> tuned",
+    "A100*",
+)
 
 
 def thin_cells(rows: Iterable[Row]) -> list[list[str]]:
@@ -77,6 +89,7 @@ def _cells(row: Row) -> list[str]:
         "WRONG"
         if not row["correct"]
         else f"{row['ratio']:.3f} [{row['ratio_low']:.3f}, {row['ratio_high']:.3f}]{mark}",
+        f"{row['ratio_constant_b']:.3f}",
         f"{row['ratio_vendor_tuned']:.3f}",
         f"{rule[0]} {rule[1]:.2f} us -> {tuned[0]} {tuned[1]:.2f} us",
         PUBLISHED.get((groups, m, n, k), "-"),

@@ -70,7 +70,7 @@ def tuned(kernel: ThinKernel, what: Grouped, dtype: str, layout: str, info: Devi
         found.baseline_seconds / count,
         *(found.ratio, found.ratio_low, found.ratio_high, found.pairs),
         setup_seconds=monotonic() - began,
-        way=tuple(way),
+        way=(way.tile, way.split),
     )
 
 

@@ -24,7 +24,7 @@ def address(array: np.ndarray) -> int:
 
 def multiplied(
     kernel: ThinKernel, dtype, c_dtype, layout, a, b, c, alpha=1.0, beta=0.0, gap=0, offset=0, tile=-1, split=0,
-    shared_b=False, operands=None, stride_vectors=0, further=(),
+    shared_b=False, operands=None, stride_vectors=0, further=(), early=0,
 ):  # fmt: skip
     """C [g, m, n] as float64 of a [g, m, k], b [g, k, n] or one for all, and c."""
     (groups, m, k), n = a.shape, b.shape[2]
@@ -36,7 +36,7 @@ def multiplied(
     # ``ctypes`` takes the fields in the order of the structure.
     product = Product(
         groups, m, n, k, alpha, beta, address(left), lda, stride_a, address(right), ldb, 0 if shared_b else stride_b,
-        address(out), ldc, stride_c, None, tile, split, stride_vectors,
+        address(out), ldc, stride_c, None, tile, split, early, stride_vectors,
     )  # fmt: skip
     kernel.library.host_readable(None, 0)
     for array in (left, right, *further):
@@ -77,7 +77,7 @@ def test_products_are_exact_on_integers(dtype, c_dtype, layout, tmp_path):
     for i, (groups, m, k, n, gap, offset, alpha, beta, tile, split) in enumerate(LAUNCHES):
         kernel.library.host_mode(i % 2, 0, 132)
         a, b, c = integers(groups, m, k, n)
-        found = multiplied(kernel, dtype, c_dtype, layout, a, b, c, alpha, beta, gap, offset, tile, split)
+        found = multiplied(kernel, dtype, c_dtype, layout, a, b, c, alpha, beta, gap, offset, tile, split, early=i % 3)
         np.testing.assert_array_equal(found, alpha * (a @ b) + beta * c, f"{LAUNCHES[i]}")
 
 
@@ -236,6 +236,8 @@ def test_the_emulation_notices_what_is_wrong(layout, old, new, tmp_path):
         ({"stride_a": -1}, "distances of groups must not be negative"),
         ({"groups": 2, "stride_c": 8}, "groups of C are 8 apart and overlap; 16 is the least"),
         ({"tile": 2}, "tile 2 and split 0 are not there; tile is -1..1, split 0, 1, 2, 4, 8 or 16"),
+        ({"early": 3}, "early is 3; it must be 0, 1 or 2"),
+        ({"stride_vectors": -1}, "the distance of the vectors of groups must not be negative"),
         ({"split": 3}, "tile -1 and split 3 are not there"),
     ],
 )

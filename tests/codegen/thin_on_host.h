@@ -9,6 +9,8 @@ static float* shared_floats() { return cluster_floats[blockIdx.x].data(); }
 static int cluster_size() { return gridDim.x; }
 static int cluster_rank() { return blockIdx.x; }
 static void cluster_wait() { arrive(cluster_barrier, gridDim.x * blockDim.x); }
+static void let_next_come() {}
+static void wait_for_before() {}
 static float read_peer(const float* mine, int rank) {
   const size_t place = mine - shared_floats();
   require(rank < static_cast<int>(gridDim.x) && place < cluster_floats[rank].size(), "a read outside the cluster's memory");
@@ -37,7 +39,7 @@ static void multiply_add(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, u
 
 // The grid's first dimension is one cluster.
 template <class Kernel, class Task>
-cudaError_t queue(Kernel kernel, dim3 grid, int threads, size_t shared, cudaStream_t, const Task& task) {
+cudaError_t queue(Kernel kernel, dim3 grid, int threads, size_t shared, cudaStream_t, bool, const Task& task) {
   gridDim = grid;
   blockDim = dim3(threads);
   std::function<void()> call = [&] { kernel(task); };

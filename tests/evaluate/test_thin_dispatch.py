@@ -93,6 +93,21 @@ def test_a_stack_is_one_launch(device, looked, tmp_path):
     assert (values(found) == values(uneven) @ values(b)).all() and not told.choice.startswith("thin")
 
 
+def test_weights_that_were_packed_are_read_early(device, looked, tmp_path, monkeypatch):
+    seen, real = [], thin_choice.ThinKernel.launch
+    monkeypatch.setattr(
+        thin_choice.ThinKernel,
+        "launch",
+        lambda self, stream, product: seen.append(product.early) or real(self, stream, product),
+    )
+    dispatcher = thin(device, tmp_path)
+    a, b = device.array(draw(M, K)), device.array(draw(K, N, seed=1))
+    for right in (b, dispatcher.pack(b)):
+        found = dispatcher.matmul(a, right, tuning_share=inf)
+        assert (values(found) == values(a) @ values(b)).all()
+    assert seen == [1, 2]
+
+
 def test_out_is_written_wherever_it_lies(device, looked, tmp_path):
     dispatcher = thin(device, tmp_path)
     a, b = device.array(draw(M, K)), device.array(draw(K, N, seed=1))

@@ -111,6 +111,7 @@ Status check(const SCHEME_product& p) {
   if (p.groups > 1 && !p.offsets && p.stride_c < (p.M - 1) * p.ldc + p.N)
     return report(kMisuse, "groups of C are %lld apart and overlap; %lld is the least", (long long)p.stride_c,
                   (long long)((p.M - 1) * p.ldc + p.N));
+  if (p.early < 0 || p.early > 2) return report(kMisuse, "early is %d; it must be 0, 1 or 2", p.early);
   if (!known(p.tile, p.split))
     return report(kMisuse, "tile %d and split %d are not there; tile is -1..%d, split 0, 1, 2, 4, 8 or 16", p.tile,
                   p.split, kTileCount - 1);
@@ -137,12 +138,12 @@ Status launch(const Handle& handle, cudaStream_t stream, const SCHEME_product& p
   const dim3 grid(split, static_cast<unsigned>(tiles), static_cast<unsigned>(p.groups));
   Task task = {A, B, static_cast<Output*>(p.C), p.lda, p.ldb, p.ldc, p.stride_a, p.stride_b, p.stride_c,
                      p.offsets, static_cast<int>(p.M), static_cast<int>(p.N), static_cast<int>(p.K),
-                     static_cast<float>(p.alpha), static_cast<float>(p.beta)};
+                     static_cast<float>(p.alpha), static_cast<float>(p.beta), p.early};
 #ifdef SUBCUBIC_EPILOGUE
   if (Status wrong = take_extras(given, p.N, task.extras)) return wrong;
   task.stride_vectors = p.stride_vectors;
 #endif  // SUBCUBIC_EPILOGUE
-  return checked(queue(with.kernels[more], grid, with.threads, with.shared[more], stream, task), "the thin kernel");
+  return checked(queue(with.kernels[more], grid, with.threads, with.shared[more], stream, p.early && handle.clusters, task), "the thin kernel");
 }
 
 }  // namespace

@@ -31,7 +31,30 @@ __global__ void __launch_bounds__(Tile::threads, kBlocksAtOnce<Tile>) thin(const
   using S = Shape<Tile, ROWS>;
   using Part = typename S::Part;
   constexpr int ahead = ROWS > 8 && Tile::ahead > 1 ? Tile::ahead - 1 : Tile::ahead;  // sums of more rows take registers
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int across = warp % Tile::column_warps, down = warp / Tile::column_warps;
+  const int first_column = blockIdx.y * S::columns, columns = min(S::columns, task.N - first_column);
+  const int workers = cluster_size() * Tile::depth_warps, worker = cluster_rank() * Tile::depth_warps + down;
+  const int steps = (task.K + Part::depth - 1) / Part::depth;
   const int64_t group = blockIdx.z;
+  const int k = worker * Part::depth + lane % 4 * Part::lane_depth;
+  const int row = lane / 4, column = across * Part::columns + lane / 4 * Part::lane_columns;
+  // Where this lane begins; A is not known yet.
+  Cursor begin = {nullptr, task.B + group * task.stride_b, task.lda, task.ldb, k, task.K, 0, columns - column};
+  begin.b += kTransposedB ? (first_column + column) * task.ldb + k : k * task.ldb + first_column + column;
+  Part parts[ahead];
+  const auto load_first_of_b = [&] {
+    Cursor at = begin;
+#pragma unroll
+    for (int i = 0; i < ahead; ++i) {
+      parts[i].template load_b<WHOLE>(at);
+      at.move(workers * Part::depth, !kTransposedB);
+    }
+  };
+  let_next_come();
+  const bool early = task.early == 2 && !task.offsets;  // groups that are empty have no use for B
+  if (early) load_first_of_b();
+  wait_for_before();
   const int64_t before = task.offsets ? task.offsets[group] : group * task.M;  // rows of other groups
   const int count = task.offsets ? task.offsets[group + 1] - static_cast<int>(before) : task.M;
   const Input* const A = task.A + (task.offsets ? before * task.lda : group * task.stride_a);
@@ -43,11 +66,6 @@ __global__ void __launch_bounds__(Tile::threads, kBlocksAtOnce<Tile>) thin(const
     if (!(Steps::matrices >> i & 1))
       extras.data[i] = static_cast<const Extra*>(extras.data[i]) + group * task.stride_vectors;
 #endif  // SUBCUBIC_EPILOGUE
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int across = warp % Tile::column_warps, down = warp / Tile::column_warps;
-  const int first_column = blockIdx.y * S::columns, columns = min(S::columns, task.N - first_column);
-  const int workers = cluster_size() * Tile::depth_warps, worker = cluster_rank() * Tile::depth_warps + down;
-  const int steps = (task.K + Part::depth - 1) / Part::depth;
   float* const shared = shared_floats();
   const auto write = [&](int row, int column, float sum) {
     Output* to = C + row * task.ldc + column;
@@ -60,16 +78,14 @@ __global__ void __launch_bounds__(Tile::threads, kBlocksAtOnce<Tile>) thin(const
   };
   for (int first = 0; first < count; first += ROWS) {
     const int rows = min(ROWS, count - first);
-    const int k = worker * Part::depth + lane % 4 * Part::lane_depth;
-    const int row = lane / 4, column = across * Part::columns + lane / 4 * Part::lane_columns;
-    Cursor at = {A + (first + row) * task.lda + k, task.B + group * task.stride_b, task.lda, task.ldb, k, task.K,
-                 rows - row, columns - column};
-    at.b += kTransposedB ? (first_column + column) * task.ldb + k : k * task.ldb + first_column + column;
+    if (first > 0 || !early) load_first_of_b();
+    begin.a = A + (first + row) * task.lda + k;
+    begin.rows = rows - row;
     float sums[Part::blocks][ROWS / 8][4] = {};
-    Part parts[ahead];
+    Cursor at = begin;
 #pragma unroll
     for (int i = 0; i < ahead; ++i) {
-      parts[i].template load<WHOLE>(at);
+      parts[i].template load_a<WHOLE>(at);
       at.move(workers * Part::depth, !kTransposedB);
     }
 #pragma unroll 1
@@ -77,7 +93,8 @@ __global__ void __launch_bounds__(Tile::threads, kBlocksAtOnce<Tile>) thin(const
 #pragma unroll
       for (int i = 0; i < ahead; ++i) {  // what lies behind the depth is zero
         parts[i].multiply(sums);
-        parts[i].template load<WHOLE>(at);
+        parts[i].template load_b<WHOLE>(at);
+        parts[i].template load_a<WHOLE>(at);
         at.move(workers * Part::depth, !kTransposedB);
       }
 #pragma unroll

@@ -72,9 +72,13 @@ struct Piece {
   }
 
   template <bool WHOLE>
-  __device__ __forceinline__ void load(const Cursor& at) {
+  __device__ __forceinline__ void load_b(const Cursor& at) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) load_streamed<WHOLE>(b[i], at.b + i * at.ldb, at.k + i < at.depth ? at.columns : 0);
+  }
+
+  template <bool WHOLE>
+  __device__ __forceinline__ void load_a(const Cursor& at) {
 #pragma unroll
     for (int i = 0; i < ROWS / 8; ++i)
       load_few<4, WHOLE>(a[i], at.a + 8 * i * at.lda, 8 * i < at.rows ? at.depth - at.k : 0);
@@ -102,17 +106,23 @@ struct Piece<true, ROWS, STRIPES> {
   }
 
   template <bool WHOLE>
-  __device__ __forceinline__ void load(const Cursor& at) {
+  __device__ __forceinline__ void load_b(const Cursor& at) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int there = at.depth - at.k - 32 * half;
+    for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int j = 0; j < 2 * STRIPES; ++j)
-        load_streamed<WHOLE>(b[j / 2][half][j % 2], at.b + 8 * j * at.ldb + 32 * half, 8 * j < at.columns ? there : 0);
+        load_streamed<WHOLE>(b[j / 2][half][j % 2], at.b + 8 * j * at.ldb + 32 * half,
+                             8 * j < at.columns ? at.depth - at.k - 32 * half : 0);
+  }
+
+  template <bool WHOLE>
+  __device__ __forceinline__ void load_a(const Cursor& at) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int i = 0; i < ROWS / 8; ++i)
-        load_few<8, WHOLE>(a[i][half], at.a + 8 * i * at.lda + 32 * half, 8 * i < at.rows ? there : 0);
-    }
+        load_few<8, WHOLE>(a[i][half], at.a + 8 * i * at.lda + 32 * half,
+                           8 * i < at.rows ? at.depth - at.k - 32 * half : 0);
   }
 
   __device__ __forceinline__ void multiply(float (&sums)[blocks][ROWS / 8][4]) const {

@@ -16,6 +16,10 @@ typedef struct SCHEME_product {
   /* How it is done: number of the tile and the blocks that share the depth (1, 2, 4, 8 or 16); -1 and 0: by rule. The
    * result does not depend on anything else but these two, the sizes and the alignment. */
   int32_t tile, split;
+  /* From compute capability 9.0 on, what may happen while the kernel before it on the stream ends. 0: nothing; 1: the blocks
+   * are brought to the device, but read and write nothing; 2: the first elements of B are read, too, so that nothing before
+   * may write B. */
+  int32_t early;
   /* From the vectors of an epilogue of a group to the next one's; 0 where all groups share them, or there are none. The
    * rows of a residual are those of all groups, one after the other. */
   int64_t stride_vectors;

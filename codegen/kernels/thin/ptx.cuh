@@ -8,10 +8,11 @@ namespace {
 extern __shared__ __align__(16) float thin_sums[];
 __device__ __forceinline__ float* shared_floats() { return thin_sums; }
 
-// 16 bytes that are read once, past the first cache; zero without reading unless `there`.
+// 16 bytes that are read once, past the first cache; zero without reading unless `there`. Volatile, so that none moves to
+// the other side of a wait.
 __device__ __forceinline__ uint4 stream_16(const void* from, bool there) {
   uint4 to;
-  asm("{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n"
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n"
       "mov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
       "@p ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
       : "=&r"(to.x), "=&r"(to.y), "=&r"(to.z), "=&r"(to.w)
@@ -40,6 +41,19 @@ __device__ __forceinline__ int cluster_rank() { return blockIdx.x; }
 __device__ __forceinline__ void cluster_wait() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
+// Lets the next kernel of the stream be brought to the device while this one runs, if it was launched so, and waits for
+// the end of the one before, whose results are read after this. Every thread has to wait, or an end could overtake another.
+__device__ __forceinline__ void let_next_come() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+__device__ __forceinline__ void wait_for_before() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 

@@ -1,22 +1,29 @@
-// How a thin kernel is queued, with the blocks that share the depth as a cluster.
+// How a thin kernel is queued, with the blocks that share the depth as a cluster; early: while the one before ends.
 #include "kernel.cuh"
 
 #ifndef __CUDACC_RTC__  // host code
 namespace {
 
 template <class Kernel>
-cudaError_t queue(Kernel kernel, dim3 grid, int threads, size_t shared, cudaStream_t stream, const Task& task) {
+cudaError_t queue(Kernel kernel, dim3 grid, int threads, size_t shared, cudaStream_t stream, bool early, const Task& task) {
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
   config.blockDim = dim3(threads);
   config.dynamicSmemBytes = shared;
   config.stream = stream;
-  cudaLaunchAttribute cluster;
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = grid.x;
-  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  config.attrs = &cluster;
-  config.numAttrs = grid.x > 1;
+  cudaLaunchAttribute attributes[2];
+  config.attrs = attributes;
+  if (grid.x > 1) {
+    cudaLaunchAttribute& cluster = attributes[config.numAttrs++];
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = grid.x;
+    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  }
+  if (early) {
+    cudaLaunchAttribute& soon = attributes[config.numAttrs++];
+    soon.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    soon.val.programmaticStreamSerializationAllowed = 1;
+  }
   return cudaLaunchKernelEx(&config, kernel, task);
 }
 

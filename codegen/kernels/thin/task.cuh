@@ -11,6 +11,7 @@ struct Task {
   const int* offsets;                    // of the first row of each group in A and C, and one more; or null
   int M, N, K;                           // rows of each group where there are no offsets
   float alpha, beta;
+  int early;                             // 2: B may be read before the kernel before has ended
 #ifdef SUBCUBIC_EPILOGUE
   Extras extras;
   int64_t stride_vectors;  // from the vectors of a group to the next one's
