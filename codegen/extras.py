@@ -40,7 +40,7 @@ def extras_of(epilogue: Epilogue, operands: Operands) -> ctypes.Structure | None
     addresses = operands.addresses
     if set(addresses) != set(epilogue.operands):
         wanted, given = (", ".join(names) or "nothing" for names in (epilogue.operands, addresses))
-        raise ValueError(f"the epilogue {epilogue} needs {wanted}; it was given {given}")
+        raise ValueError(f"the epilogue {epilogue or 'of no steps'} needs {wanted}; it was given {given}")
     values: dict[str, int | float] = {}
     fields: list[tuple[str, type]] = []
     for name in epilogue.operands:
