@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,12 +16,14 @@ from subcubic.errors import ExitCode, UsageError, guarded
 from subcubic.interrupts import interruptible
 from subcubic.options import CatalogPath, Json, at_least, writable_catalog
 from subcubic.output import note, print_json
+from subcubic.pictures import picture_of_training
 from subcubic.reference import format_of, provenance
 from subcubic.search_options import seconds_of, seed_of
-from subcubic.writing import make_folder
+from subcubic.train_curve import append, cut_back, to_disk
+from subcubic.writing import make_folder, writing
 
 METHOD = "player"
-_CURVE, _CHECKPOINTS = "curve.jsonl", "checkpoints"
+_CHECKPOINTS = "checkpoints"
 
 
 @guarded
@@ -93,16 +95,36 @@ def train(
 
 
 def _run(course: Any, store: Any, out: Path | None, save_s: float) -> dict[str, Any]:
-    from search.player.saving import Checkpoints
-    from search.player.training import Found, begin, learn
+    from search.player.training import begin
 
-    state, checkpoints = begin(course), None
-    if out is not None:
-        make_folder(out)
+    if out is None:
+        return _learn(course, begin(course), store, None, None, save_s)
+    from filelock import FileLock, Timeout
+
+    from search.player.saving import Checkpoints
+
+    make_folder(out)
+    with ExitStack() as stack:
+        with writing(out):
+            try:
+                stack.enter_context(FileLock(out / "lock").acquire(timeout=0))
+            except Timeout:  # which is an OSError
+                raise ValueError(f"another process trains in {out}; wait for it or choose another folder") from None
         checkpoints = Checkpoints(out / _CHECKPOINTS, course)
-        state = checkpoints.latest() or state
+        stack.callback(checkpoints.close)
+        state = checkpoints.latest() or begin(course)
         if state.rounds:
             note(f"going on after round {state.rounds}, {state.played} games and {state.seconds:.0f} s")
+        cut_back(out, state.rounds)
+        result = _learn(course, state, store, out, checkpoints, save_s)
+        picture_of_training(out)
+        return result
+
+
+def _learn(course: Any, state: Any, store: Any, out: Path | None, checkpoints: Any, save_s: float) -> dict[str, Any]:
+    """Train, store what is found and, where there is a folder, keep the curve and checkpoints."""
+    from search.player.training import Found, learn
+
     result: dict[str, Any] = {"rank": None, "id": None, "games": state.played, "seconds": state.seconds, "rounds": 0}
     if state.pool.lowest < course.player.board.limit:
         result["rank"] = state.pool.lowest
@@ -115,15 +137,16 @@ def _run(course: Any, store: Any, out: Path | None, save_s: float) -> dict[str, 
                 note(f"rank {event.scheme.rank} after {event.games} games and {event.seconds:.1f} s")
                 continue
             result |= {"games": event.games, "seconds": round(event.seconds, 3), "rounds": event.round}
-            if out is not None:
-                with (out / _CURVE).open("a", encoding="utf-8") as curve:
-                    curve.write(json.dumps(asdict(event)) + "\n")
-            if checkpoints is not None and time.monotonic() - saved >= save_s:
+            if out is None:
+                continue
+            append(out, asdict(event))
+            if time.monotonic() - saved >= save_s:
+                to_disk(out)  # first, so that no checkpoint is ahead of the curve
                 checkpoints.save(state)
                 saved = time.monotonic()
-        if checkpoints is not None:
+        if out is not None:
+            to_disk(out)
             checkpoints.save(state)
-            checkpoints.close()
     return result | {"interrupted": bool(interrupted)}
 
 

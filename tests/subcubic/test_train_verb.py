@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,17 +29,51 @@ def compile_quickly(monkeypatch):
     jax.config.update("jax_disable_most_optimizations", False)
 
 
+def curve_of(folder):
+    return [json.loads(line) for line in (folder / "curve.jsonl").read_text().splitlines()]
+
+
 def test_it_trains_stores_and_keeps_a_curve(cli, tmp_path):
     done = cli("train", "1x2x2", *SMALL, "--rounds", 1, "--target", 1, "--out", tmp_path / "run", "--json")
     assert done.code == 5, done.err
     assert done.json["rounds"] == 1 and done.json["games"] == 4 and done.json["rank"] is None
-    curve = [json.loads(line) for line in (tmp_path / "run" / "curve.jsonl").read_text().splitlines()]
-    assert [line["round"] for line in curve] == [1] and len(curve[0]["losses"]) == 6
+    assert [line["round"] for line in curve_of(tmp_path / "run")] == [1]
+    assert len(curve_of(tmp_path / "run")[0]["losses"]) == 6
+    assert (tmp_path / "run" / "curve.svg").read_text().startswith("<?xml")
     assert "train 1x2x2 (A 1x2 . B 2x2) over F2: target rank 1, 4 games of 4 simulations a move" in done.err
     more = cli("train", "1x2x2", *SMALL, "--rounds", 2, "--target", 1, "--out", tmp_path / "run", "--json")
     assert more.json["rounds"] == 2 and "going on after round 1, 4 games" in more.err
+    assert [line["round"] for line in curve_of(tmp_path / "run")] == [1, 2]
     other = cli("train", "1x2x2", *SMALL, "--rounds", 3, "--seed", 1, "--out", tmp_path / "run")
     assert other.code == 1 and "holds the training of another course; choose an empty folder" in other.err
+
+
+def test_rounds_that_are_played_again_stand_in_the_curve_once(cli, tmp_path):
+    """As after a kill between a line of the curve and the next checkpoint."""
+    words = ("train", "1x2x2", *SMALL, "--target", 1, "--out", tmp_path / "run", "--rounds")
+    cli(*words, 1)
+    shutil.copytree(tmp_path / "run" / "checkpoints", tmp_path / "first")
+    cli(*words, 3)
+    before = curve_of(tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    (tmp_path / "first").rename(tmp_path / "run" / "checkpoints")
+    with (tmp_path / "run" / "curve.jsonl").open("a") as file:
+        file.write('{"round": 4, "sec')
+    assert cli(*words, 3).code == 5
+    again = curve_of(tmp_path / "run")
+    assert [line["round"] for line in again] == [1, 2, 3]
+    assert [line["losses"] for line in again] == [line["losses"] for line in before]
+    seconds = [line["seconds"] for line in again]
+    assert seconds == sorted(seconds)
+
+
+def test_two_trainings_in_one_folder_are_refused(cli, tmp_path):
+    from filelock import FileLock
+
+    (tmp_path / "run").mkdir()
+    with FileLock(tmp_path / "run" / "lock"):
+        done = cli("train", "1x2x2", *SMALL, "--rounds", 1, "--out", tmp_path / "run")
+    assert done.code == 1 and "another process trains in" in done.err
 
 
 @pytest.mark.parametrize(
@@ -69,6 +105,11 @@ def test_after_kill_9_it_goes_on(home, tmp_path):
         time.sleep(0.2)
     running.send_signal(signal.SIGKILL)
     running.communicate()
+    with curve.open("a") as file:
+        file.write(json.dumps({**curve_of(out)[-1], "round": 1000}) + '\n{"round"')
     again = subprocess.run([*command, "1"], env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert "going on after round" in again.stderr, again.stderr
     assert again.returncode == 5
+    (number,) = (int(word) for word in re.findall(r"going on after round (\d+)", again.stderr))
+    assert [line["round"] for line in curve_of(out)] == list(range(1, number + 1))
+    assert (out / "curve.svg").exists()
