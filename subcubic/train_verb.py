@@ -24,6 +24,7 @@ from subcubic.writing import make_folder, writing
 
 METHOD = "player"
 _CHECKPOINTS = "checkpoints"
+_SMALLER = "--games, --simulations, --candidates, --channels or --batch"
 
 
 @guarded
@@ -61,7 +62,9 @@ def train(
     at_least(1, "rounds", rounds)
     _require_libraries()
     _keep_compiled()
-    from search.player.planning import memory
+    from jax import device_count
+
+    from search.player.footprint import of_course, require_room
     from search.player.presets import course as settled
     from subcubic.search_run import known_rank
 
@@ -76,10 +79,11 @@ def train(
         budget_s=None if rounds else seconds_of(budget),
     )
     store = writable_catalog(catalog)
-    trees = memory(course.player.board, course.search, course.games)
+    needed = of_course(course, device_count())
+    require_room(needed, _SMALLER)
     note(
         f"train {base_case} ({base_case.described}) over {ring}: target rank {wanted}, {course.games} games of "
-        f"{course.search.simulations} simulations a move, trees of about {trees / 1e6:.3g} MB; seed {seed}"
+        f"{course.search.simulations} simulations a move; {needed}; seed {seed}"
     )
     result = _run(course, store, out, save)
     if json_output:

@@ -40,7 +40,7 @@ def test_it_trains_stores_and_keeps_a_curve(cli, tmp_path):
     assert [line["round"] for line in curve_of(tmp_path / "run")] == [1]
     assert len(curve_of(tmp_path / "run")[0]["losses"]) == 6
     assert (tmp_path / "run" / "curve.svg").read_text().startswith("<?xml")
-    assert "train 1x2x2 (A 1x2 . B 2x2) over F2: target rank 1, 4 games of 4 simulations a move" in done.err
+    assert "train 1x2x2 (A 1x2 . B 2x2) over F2: target rank 1, 4 games of 4 simulations a move; about" in done.err
     more = cli("train", "1x2x2", *SMALL, "--rounds", 2, "--target", 1, "--out", tmp_path / "run", "--json")
     assert more.json["rounds"] == 2 and "going on after round 1, 4 games" in more.err
     assert [line["round"] for line in curve_of(tmp_path / "run")] == [1, 2]
@@ -85,6 +85,8 @@ def test_two_trainings_in_one_folder_are_refused(cli, tmp_path):
         (["2x2x2", "--candidates", "65"], "candidates is 65; a node holds at most 64"),
         (["2x2x2", "--hits", "2"], "hits is 2.0; it must lie between 0 and 1"),
         (["2x2x2", "--budget", "soon"], "soon"),
+        (["2x2x2", "--games", "100000000"], "free; lower --games, --simulations, --candidates, --channels or --batch"),
+        (["2x2x2", "--batch", "100000000"], "GB of memory: trees 0.187 MB, network in play 1.74 MB, in training"),
     ],
 )
 def test_what_makes_no_sense_is_refused(cli, words, message):
