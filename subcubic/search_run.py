@@ -209,6 +209,8 @@ class _Shelf:
         }
         if self.query.method == "symmetric":
             options["symmetry"] = self.query.symmetry
+        if self.query.method == "player":
+            options["weights"] = self.query.weights or "shipped"
         if self.query.diagonal is not None:
             options["diagonal"] = self.query.diagonal
         return provenance(self.query.method, seed=self.query.seed, options=options, parents=self.parents)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -11,15 +10,18 @@ from typing import Annotated, Any
 
 import typer
 
+from catalog.files import write_durably
 from catalog.scheme import Ring
 from subcubic.errors import ExitCode, UsageError, guarded
 from subcubic.interrupts import interruptible
 from subcubic.options import CatalogPath, Json, at_least, writable_catalog
 from subcubic.output import note, print_json
 from subcubic.pictures import picture_of_training
+from subcubic.player_setup import prepare
 from subcubic.reference import format_of, provenance
 from subcubic.search_options import seconds_of, seed_of
 from subcubic.train_curve import append, cut_back, to_disk
+from subcubic.version import commit
 from subcubic.writing import make_folder, writing
 
 METHOD = "player"
@@ -44,9 +46,13 @@ def train(
     batch: Annotated[int | None, typer.Option(help="Random sums of a step of training.")] = None,
     warm: Annotated[int | None, typer.Option(help="Steps on random sums alone, before the first game.")] = None,
     repair: Annotated[int, typer.Option(help="Steps of a walk in the flip graph after each game.")] = 0,
+    weights: Annotated[
+        Path | None, typer.Option(help="Start from the network of this file, or of this folder of a training.")
+    ] = None,
     same_basis: Annotated[bool, typer.Option("--same-basis", help="Play in the standard bases alone.")] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the run: learning curve and checkpoints. One that is there goes on.")
+        Path | None,
+        typer.Option(help="Folder of the run: learning curve, checkpoints, weights. One that is there goes on."),
     ] = None,
     save: Annotated[float, typer.Option(help="Seconds between checkpoints; 0 for one after each round.")] = 20.0,
     catalog: CatalogPath = None,
@@ -60,12 +66,12 @@ def train(
     if ring not in ("F2", "Z"):
         raise UsageError(f"--ring {ring} is not played; choose F2 or Z")
     at_least(1, "rounds", rounds)
-    _require_libraries()
-    _keep_compiled()
+    prepare()
     from jax import device_count
 
     from search.player.footprint import of_course, require_room
     from search.player.presets import course as settled
+    from search.player.trained import fitted, load
     from subcubic.search_run import known_rank
 
     wanted = target if target is not None else known_rank(base_case, ring) or max(1, base_case.volume - 1)
@@ -78,14 +84,15 @@ def train(
         **{"seed": seed_of(seed), "target": wanted, "hits": hits, "rounds": rounds},
         budget_s=None if rounds else seconds_of(budget),
     )
-    store = writable_catalog(catalog)
     needed = of_course(course, device_count())
     require_room(needed, _SMALLER)
+    given = None if weights is None else fitted(load(weights), course.player)
+    store = writable_catalog(catalog)
     note(
         f"train {base_case} ({base_case.described}) over {ring}: target rank {wanted}, {course.games} games of "
         f"{course.search.simulations} simulations a move; {needed}; seed {seed}"
     )
-    result = _run(course, store, out, save)
+    result = _run(course, given, store, out, save)
     if json_output:
         print_json(result)
     else:
@@ -98,14 +105,16 @@ def train(
     return ExitCode.INTERRUPTED if result["interrupted"] else ExitCode.BUDGET
 
 
-def _run(course: Any, store: Any, out: Path | None, save_s: float) -> dict[str, Any]:
+def _run(course: Any, given: Any, store: Any, out: Path | None, save_s: float) -> dict[str, Any]:
+    """Train from given weights, from fresh ones where there are none, or from the last checkpoint of a folder."""
     from search.player.training import begin
 
     if out is None:
-        return _learn(course, begin(course), store, None, None, save_s)
+        return _learn(course, begin(course, given), store, None, None, save_s)
     from filelock import FileLock, Timeout
 
     from search.player.saving import Checkpoints
+    from search.player.trained import FILE, dumps
 
     make_folder(out)
     with ExitStack() as stack:
@@ -116,11 +125,14 @@ def _run(course: Any, store: Any, out: Path | None, save_s: float) -> dict[str, 
                 raise ValueError(f"another process trains in {out}; wait for it or choose another folder") from None
         checkpoints = Checkpoints(out / _CHECKPOINTS, course)
         stack.callback(checkpoints.close)
-        state = checkpoints.latest() or begin(course)
+        state = checkpoints.latest() or begin(course, given)
         if state.rounds:
-            note(f"going on after round {state.rounds}, {state.played} games and {state.seconds:.0f} s")
+            instead = "" if given is None else "; the weights are those of the checkpoint"
+            note(f"going on after round {state.rounds}, {state.played} games and {state.seconds:.0f} s{instead}")
         cut_back(out, state.rounds)
         result = _learn(course, state, store, out, checkpoints, save_s)
+        with writing(out / FILE):
+            write_durably(out / FILE, dumps(_trained(course, state)))
         picture_of_training(out)
         return result
 
@@ -154,6 +166,21 @@ def _learn(course: Any, state: Any, store: Any, out: Path | None, checkpoints: A
     return result | {"interrupted": bool(interrupted)}
 
 
+def _trained(course: Any, state: Any) -> Any:
+    """What a search can play with."""
+    from search.player.trained import Trained
+
+    facts = {
+        "rank": state.pool.lowest,
+        "seed": course.seed,
+        "seconds": round(state.seconds, 1),
+        "steps": state.rounds * course.lessons.steps,
+        "trained_games": state.played,
+        "commit": commit(),
+    }
+    return Trained(course.player, state.weights, course.search, course.games, facts)
+
+
 def _options(course: Any, found: Any) -> dict[str, Any]:
     settings = asdict(course)
     kept = ("games", "again", "change_basis", "repair", "sizes", "search", "lessons")
@@ -162,23 +189,3 @@ def _options(course: Any, found: Any) -> dict[str, Any]:
         "found_after_games": found.games,
         "found_after_s": round(found.seconds, 3),
     }
-
-
-def _keep_compiled() -> None:
-    """Keep what JAX compiles, half a minute's work, for the next run, unless the user has chosen a place for it."""
-    import jax
-
-    from catalog.files import cache_folder
-
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "jax"))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
-
-
-def _require_libraries() -> None:
-    """Refuse in one sentence where the extra is not installed."""
-    from importlib.util import find_spec
-
-    missing = [name for name in ("mctx", "flax", "optax", "orbax") if find_spec(name) is None]
-    if missing:
-        raise UsageError(f"training needs {', '.join(missing)}: pip install -e '.[player]' in the checkout")

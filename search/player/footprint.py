@@ -17,7 +17,7 @@ from search.player.course import Course
 from search.player.harvest import DRAWN, KEPT
 from search.player.learning import SHOWN
 from search.player.network import Sizes
-from search.player.planning import Search, memory
+from search.player.planning import Player, Search, memory
 
 # Arrays [positions, vectors, channels] float32 that are alive at a time: where a position is looked at, and where moves
 # are looked at in it; in play, and in training, which keeps them for the gradient, those of a look for every round.
@@ -153,12 +153,7 @@ def _transforms(board: Board) -> int:
 
 
 def _parameters(board: Board, sizes: Sizes) -> int:
-    from flax import nnx
-
-    from search.player.network import Network
-
-    shapes = nnx.eval_shape(lambda: Network(board, sizes, nnx.Rngs(0)))
-    return sum(int(leaf.size) for leaf in jax.tree.leaves(nnx.state(shapes, nnx.Param)))
+    return sum(int(leaf.size) for leaf in jax.tree.leaves(Player(board, sizes).blank()))
 
 
 def _machine() -> int:
