@@ -178,7 +178,7 @@ def _trained(course: Any, state: Any) -> Any:
         "trained_games": state.played,
         "commit": commit(),
     }
-    return Trained(course.player, state.weights, course.search, course.games, facts)
+    return Trained(course.player, state.weights, course.search, course.games, course.change_basis, facts)
 
 
 def _options(course: Any, found: Any) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """Games from the opening by a trained network, as the events of a search; nothing is learned.
 
-A block is a batch of games, each in bases of its own. It depends on its number and on the seed alone, so a search that
+A block is a batch of games. It depends on its number and on the seed alone, so a search that
 goes on from a checkpoint plays on as if it had never ended.
 """
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from search.events import Checkpoint, Done, Event, Found, Progress
 from search.player.ending import left_after, scheme_of
 from search.player.episodes import Record, openings, play
 from search.player.footprint import of_play, require_room
+from search.player.planning import Player, Search
 from search.player.trained import Trained, trained_for
 from search.query import Query
 
@@ -37,6 +39,13 @@ class _Totals:
     seconds: float = 0.0
     best: Scheme | None = None
     gained: float = 0.0
+
+
+@functools.lru_cache(maxsize=4)
+def _compiled(player: Player, search: Search, games: int) -> Any:
+    """Self-play as a compiled function of weights, positions and a key."""
+    start = jax.ShapeDtypeStruct((games, *player.board.sizes), np.int32)
+    return play.lower(player, search, player.blank(), start, jax.random.key(0)).compile()
 
 
 class Table:
@@ -61,9 +70,8 @@ class Table:
     def compile(self) -> float:
         """Compile what a block needs, or load it from JAX's cache; the seconds that took."""
         begun = time.perf_counter()
-        own = self.trained
-        start, _, key = self._opening(0)
-        self._compiled = play.lower(own.player, own.search, own.weights, start, key).compile()
+        self._opening(0)
+        self._compiled = _compiled(self.trained.player, self.trained.search, self.trained.games)
         return time.perf_counter() - begun
 
     def play(self, resume: State | None, should_stop: Callable[[], bool]) -> Iterator[Event]:
@@ -120,8 +128,9 @@ class Table:
 
     def _opening(self, block: int) -> tuple[Any, list[np.ndarray], Any]:
         """Positions, their bases and a key for the games of a block."""
+        own = self.trained
         first, second = jax.random.split(jax.random.fold_in(jax.random.key(self._query.seed), block))
-        start, bases = openings(self.trained.player.board, first, self.trained.games, True)
+        start, bases = openings(own.player.board, first, own.games, own.change_basis)
         return start, [np.asarray(basis) for basis in bases], second
 
     def _scheme(self, record: Record, bases: list[np.ndarray], game: int) -> Scheme:
@@ -163,7 +172,7 @@ class Table:
         import hashlib
 
         own = self.trained
-        hashed = hashlib.sha256(repr((own.player, own.search, own.games)).encode())
+        hashed = hashlib.sha256(repr((own.player, own.search, own.games, own.change_basis)).encode())
         for leaf in jax.tree.leaves(own.weights):
             hashed.update(np.asarray(leaf).tobytes())
         return hashed.hexdigest()

@@ -40,6 +40,7 @@ class Trained:
         weights: its parameters, float32.
         search: for each move, as in its training.
         games: side by side, as in its training.
+        change_basis: whether each game is played in a basis of its own, as in its training.
         facts: of the training: rank, seed, seconds, steps, trained_games, commit.
     """
 
@@ -47,6 +48,7 @@ class Trained:
     weights: Weights
     search: Search
     games: int
+    change_basis: bool
     facts: Mapping[str, Any]
 
 
@@ -60,6 +62,7 @@ def dumps(trained: Trained) -> bytes:
         "sizes": asdict(trained.player.sizes),
         "search": asdict(trained.search),
         "games": trained.games,
+        "change_basis": trained.change_basis,
         **trained.facts,
     }
     arrays = {name: np.asarray(leaf) for name, leaf in _named(trained.weights).items()}
@@ -158,6 +161,8 @@ def _restored(header: Any, arrays: Mapping[str, np.ndarray]) -> Trained:
     bad = [name for name in _WHOLE if type(header[name]) is not int or header[name] < (name == "games")]
     if bad or type(header["seconds"]) not in (int, float):
         raise ValueError(f"its {(bad or ['seconds'])[0]} is no number of that kind")
+    if type(header["change_basis"]) is not bool:
+        raise ValueError("its change_basis is neither true nor false")
     facts = {name: header[name] for name in ("rank", "seed", "seconds", "steps", "trained_games", "commit")}
     wanted = _shapes(player)
     if lacking := sorted(wanted.keys() - arrays.keys()):
@@ -172,7 +177,7 @@ def _restored(header: Any, arrays: Mapping[str, np.ndarray]) -> Trained:
         raise ValueError(f"it has {more[0]}, which the network lacks")
     structure = jax.tree.structure(player.blank())
     weights = jax.tree.unflatten(structure, [jnp.asarray(arrays[name], jnp.float32) for name in wanted])
-    return Trained(player, weights, Search(**header["search"]), header["games"], facts)
+    return Trained(player, weights, Search(**header["search"]), header["games"], header["change_basis"], facts)
 
 
 def _numbers(sizes: Mapping[str, Any]) -> dict[str, int]:
