@@ -28,7 +28,7 @@ def render(pages: Sequence[str], results: Path) -> list[str]:
     from evaluate.fused_table import fused_table
     from evaluate.model_table import model_table
     from evaluate.report import results_table
-    from subcubic.player_table import ablation_table, player_table
+    from subcubic.player_table import ablation_table, player_table, rates_table
 
     tables = {
         "crossovers": crossover_table(results),
@@ -40,6 +40,7 @@ def render(pages: Sequence[str], results: Path) -> list[str]:
         "search": search_table(results),
         "ranks": ranks_table(shipped()),
         "player": player_table(results),
+        "rates": rates_table(results),
         "ablation": ablation_table(results),
     }
     made = list(pages)

@@ -88,10 +88,14 @@ def _carry_out(
         Display(str(query.format), query.target, quiet) as display,
     ):
         try:
-            for event in find(query, starts, run.checkpoint(), lambda: bool(interrupted) or run.asked_to_stop()):
+            state = run.checkpoint()
+            at = sum(int(state[name]) for name in ("steps", "z_steps") if state is not None and name in state)
+            for event in find(query, starts, state, lambda: bool(interrupted) or run.asked_to_stop()):
                 if isinstance(event, Found):
-                    # A resumed search first says where it stands, which the run has stored already.
-                    if not (stored and shelf.best is not None and event.rank >= shelf.best):
+                    # A resumed search first says where it stands, which the run has stored already; unless that counts
+                    # among the schemes to keep, and the first one to arrive here is new.
+                    again = stored and event.steps <= at
+                    if not (again and shelf.best is not None and event.rank >= shelf.best):
                         shelf.offer(event)
                     stored = False
                 elif isinstance(event, Progress):

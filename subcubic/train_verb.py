@@ -170,6 +170,8 @@ def _trained(course: Any, state: Any) -> Any:
     """What a search can play with."""
     from search.player.trained import Trained
 
+    # In another basis the terms of a short scheme over Z mostly leave {-1, 0, 1}, so that none is found there.
+    change_basis = course.change_basis and course.ring is not Ring.Z
     facts = {
         "rank": state.pool.lowest,
         "seed": course.seed,
@@ -178,7 +180,7 @@ def _trained(course: Any, state: Any) -> Any:
         "trained_games": state.played,
         "commit": commit(),
     }
-    return Trained(course.player, state.weights, course.search, course.games, course.change_basis, facts)
+    return Trained(course.player, state.weights, course.search, course.games, change_basis, facts)
 
 
 def _options(course: Any, found: Any) -> dict[str, Any]:

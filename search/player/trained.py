@@ -40,7 +40,7 @@ class Trained:
         weights: its parameters, float32.
         search: for each move, as in its training.
         games: side by side, as in its training.
-        change_basis: whether each game is played in a basis of its own, as in its training.
+        change_basis: whether each game is played in a basis of its own.
         facts: of the training: rank, seed, seconds, steps, trained_games, commit.
     """
 

@@ -13,58 +13,56 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("mctx", reason="no mctx; install the extra player")
+
+from search.player.trained import load
+
 # Files that the library of checkpoints leaves open.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.usefixtures("compile_quickly"),
+]
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ("--games", 4, "--simulations", 4, "--candidates", 4, "--channels", 4, "--batch", 8, "--warm", 0)
-
-
-@pytest.fixture(autouse=True)
-def compile_quickly(monkeypatch):
-    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-    import jax
-
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def curve_of(folder):
     return [json.loads(line) for line in (folder / "curve.jsonl").read_text().splitlines()]
 
 
-def test_it_trains_stores_and_keeps_a_curve(cli, tmp_path):
-    done = cli("train", "1x2x2", *SMALL, "--rounds", 1, "--target", 1, "--out", tmp_path / "run", "--json")
+def test_it_trains_keeps_a_curve_and_goes_on(cli, tmp_path):
+    run = tmp_path / "run"
+    words = ("train", "1x2x2", *SMALL, "--target", 1, "--json", "--out", run, "--rounds")
+    done = cli(*words, 1)
     assert done.code == 5, done.err
     assert done.json["rounds"] == 1 and done.json["games"] == 4 and done.json["rank"] is None
-    assert [line["round"] for line in curve_of(tmp_path / "run")] == [1]
-    assert len(curve_of(tmp_path / "run")[0]["losses"]) == 6
-    assert (tmp_path / "run" / "curve.svg").read_text().startswith("<?xml")
+    assert [line["round"] for line in curve_of(run)] == [1] and len(curve_of(run)[0]["losses"]) == 6
+    assert (run / "curve.svg").read_text().startswith("<?xml")
     assert "train 1x2x2 (A 1x2 . B 2x2) over F2: target rank 1, 4 games of 4 simulations a move; about" in done.err
-    more = cli("train", "1x2x2", *SMALL, "--rounds", 2, "--target", 1, "--out", tmp_path / "run", "--json")
-    assert more.json["rounds"] == 2 and "going on after round 1, 4 games" in more.err
-    assert [line["round"] for line in curve_of(tmp_path / "run")] == [1, 2]
-    other = cli("train", "1x2x2", *SMALL, "--rounds", 3, "--seed", 1, "--out", tmp_path / "run")
-    assert other.code == 1 and "holds the training of another course; choose an empty folder" in other.err
-
-
-def test_rounds_that_are_played_again_stand_in_the_curve_once(cli, tmp_path):
-    """As after a kill between a line of the curve and the next checkpoint."""
-    words = ("train", "1x2x2", *SMALL, "--target", 1, "--out", tmp_path / "run", "--rounds")
-    cli(*words, 1)
-    shutil.copytree(tmp_path / "run" / "checkpoints", tmp_path / "first")
-    cli(*words, 3)
-    before = curve_of(tmp_path / "run")
-    shutil.rmtree(tmp_path / "run" / "checkpoints")
-    (tmp_path / "first").rename(tmp_path / "run" / "checkpoints")
-    with (tmp_path / "run" / "curve.jsonl").open("a") as file:
+    first = load(run)
+    assert first.facts["trained_games"] == 4 and first.search.simulations == 4 and first.games == 4
+    shutil.copytree(run / "checkpoints", tmp_path / "first")
+    more = cli(*words, 3)
+    assert more.json["rounds"] == 3 and "going on after round 1, 4 games" in more.err
+    before = curve_of(run)
+    assert [line["round"] for line in before] == [1, 2, 3] and load(run).facts["trained_games"] == 12
+    # As after a kill between a line of the curve and the next checkpoint: what is played again stands there once.
+    shutil.rmtree(run / "checkpoints")
+    (tmp_path / "first").rename(run / "checkpoints")
+    with (run / "curve.jsonl").open("a") as file:
         file.write('{"round": 4, "sec')
     assert cli(*words, 3).code == 5
-    again = curve_of(tmp_path / "run")
+    again = curve_of(run)
     assert [line["round"] for line in again] == [1, 2, 3]
     assert [line["losses"] for line in again] == [line["losses"] for line in before]
     seconds = [line["seconds"] for line in again]
     assert seconds == sorted(seconds)
+    other = cli(*words, 4, "--seed", 1)
+    assert other.code == 1 and "holds the training of another course; choose an empty folder" in other.err
+    # What was learned is where another training begins.
+    further = cli("train", "1x2x2", *SMALL, "--target", 1, "--rounds", 1, "--weights", run, "--out", tmp_path / "b")
+    assert further.code == 5 and curve_of(tmp_path / "b")[0]["losses"] != before[0]["losses"]
+    small = cli("train", "1x2x2", *SMALL[:-6], "--channels", 2, "--rounds", 1, "--weights", run)
+    assert small.code == 1 and "do not fit 1x2x2 over F2 with 2 channels" in small.err
 
 
 def test_two_trainings_in_one_folder_are_refused(cli, tmp_path):
