@@ -18,12 +18,18 @@ _LOSSES = (
 _TICKS = 6
 
 
+def measured_lines(row: Line) -> list[dict[str, Any]]:
+    """The lines of a training in a document of the player's benchmark, which keeps no losses."""
+    keys = ("steps", "games", "seconds", "lowest", "mean", "hits")
+    return [dict(zip(keys, point, strict=True)) for point in row["curve"]]
+
+
 def learning_curve(lines: Sequence[Line], title: str = "", target: int | None = None) -> Any:
     """Lowest rank and mean terms of the games, share of hits, and losses, over seconds and, at the top, games.
 
     Args:
-        lines: of the curve in order: seconds, games, lowest, mean, hits, losses [6]. A loss of 0 is one that was not
-            taken, a mean of None says that no game was played.
+        lines: of the curve in order: seconds, games, lowest, mean, hits, and losses [6] where they were kept. A loss of
+            0 is one that was not taken, a mean of None says that no game was played.
         title: of the picture.
         target: rank to draw a line at; None for none.
 
@@ -37,8 +43,10 @@ def learning_curve(lines: Sequence[Line], title: str = "", target: int | None = 
 
     if not lines:
         raise ValueError("no round has ended, so there is no learning curve to plot")
-    figure = Figure(figsize=(7, 7.5), layout="constrained")
-    ranks, shares, losses = figure.subplots(3, sharex=True, height_ratios=(3, 2, 3))
+    kept = "losses" in lines[0]
+    figure = Figure(figsize=(7, 7.5 if kept else 5), layout="constrained")
+    panels = figure.subplots(3 if kept else 2, sharex=True, height_ratios=(3, 2, 3) if kept else (3, 2))
+    ranks, shares = panels[:2]
     played = [line for line in lines if line["mean"] is not None]
     seconds = [line["seconds"] for line in played]
     if target is not None:
@@ -52,21 +60,25 @@ def learning_curve(lines: Sequence[Line], title: str = "", target: int | None = 
     ranks.legend(fontsize="small")
     shares.plot(seconds, [100 * line["hits"] for line in played], color="#d55e00")
     shares.set(ylabel="games of lowest rank, %", ylim=(-3, 103))
-    for number, (name, colour, dashes) in enumerate(_LOSSES):
-        some = [line for line in lines if line["losses"][number] != 0]
-        if some:
-            values = [line["losses"][number] for line in some]
-            losses.plot(
-                [line["seconds"] for line in some], values, color=colour, linestyle=dashes, linewidth=1, label=name
-            )
-    losses.set(ylabel="loss", xlabel="seconds, compiling included", ylim=(0, None))
-    losses.legend(fontsize="small", ncols=3)
-    for axes in (ranks, shares, losses):
+    if kept:
+        _losses(panels[2], lines)
+    panels[-1].set_xlabel("seconds, compiling included")
+    for axes in panels:
         axes.grid(color="0.9", linewidth=0.5)
     _games_above(ranks, lines)
     if title:
         figure.suptitle(title)
     return figure
+
+
+def _losses(axes: Any, lines: Sequence[Line]) -> None:
+    for number, (name, colour, dashes) in enumerate(_LOSSES):
+        some = [line for line in lines if line["losses"][number] != 0]
+        if some:
+            seconds, values = [line["seconds"] for line in some], [line["losses"][number] for line in some]
+            axes.plot(seconds, values, color=colour, linestyle=dashes, linewidth=1, label=name)
+    axes.set(ylabel="loss", ylim=(0, None))
+    axes.legend(fontsize="small", ncols=3)
 
 
 def _games_above(axes: Any, lines: Sequence[Line]) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from evaluate.learning_plots import learning_curve
+from evaluate.learning_plots import learning_curve, measured_lines
 from subcubic.train_curve import append, cut_back, read_curve, text_of, to_disk
 
 
@@ -111,6 +111,12 @@ def test_the_picture_has_every_curve(folder):
         learning_curve([])
     # Of a training that has played no game there are the losses.
     assert len(learning_curve([line(1)]).axes[2].lines) == 2
+
+
+def test_a_measured_training_is_drawn_without_losses():
+    row = {"curve": [[10, 0, 1.0, 9, None, 0.0], [20, 8, 2.0, 8, 8.5, 0.5], [30, 16, 3.0, 7, 7.5, 0.25]]}
+    ranks, shares, _ = learning_curve(measured_lines(row)).axes
+    assert ranks.lines[0].get_ydata().tolist() == [8, 7] and shares.lines[0].get_ydata().tolist() == [50, 25]
 
 
 def test_runs_show_draws_it_again(cli, folder):

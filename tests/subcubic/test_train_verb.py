@@ -31,13 +31,13 @@ def curve_of(folder):
 
 def test_it_trains_keeps_a_curve_and_goes_on(cli, tmp_path):
     run = tmp_path / "run"
-    words = ("train", "1x2x2", *SMALL, "--target", 1, "--json", "--out", run, "--rounds")
+    words = ("train", "1x1x2", *SMALL, "--target", 1, "--json", "--out", run, "--rounds")
     done = cli(*words, 1)
     assert done.code == 5, done.err
     assert done.json["rounds"] == 1 and done.json["games"] == 4 and done.json["rank"] is None
     assert [line["round"] for line in curve_of(run)] == [1] and len(curve_of(run)[0]["losses"]) == 6
     assert (run / "curve.svg").read_text().startswith("<?xml")
-    assert "train 1x2x2 (A 1x2 . B 2x2) over F2: target rank 1, 4 games of 4 simulations a move; about" in done.err
+    assert "train 1x1x2 (A 1x1 . B 1x2) over F2: target rank 1, 4 games of 4 simulations a move; about" in done.err
     first = load(run)
     assert first.facts["trained_games"] == 4 and first.search.simulations == 4 and first.games == 4
     shutil.copytree(run / "checkpoints", tmp_path / "first")
@@ -59,10 +59,10 @@ def test_it_trains_keeps_a_curve_and_goes_on(cli, tmp_path):
     other = cli(*words, 4, "--seed", 1)
     assert other.code == 1 and "holds the training of another course; choose an empty folder" in other.err
     # What was learned is where another training begins.
-    further = cli("train", "1x2x2", *SMALL, "--target", 1, "--rounds", 1, "--weights", run, "--out", tmp_path / "b")
+    further = cli("train", "1x1x2", *SMALL, "--target", 1, "--rounds", 1, "--weights", run, "--out", tmp_path / "b")
     assert further.code == 5 and curve_of(tmp_path / "b")[0]["losses"] != before[0]["losses"]
-    small = cli("train", "1x2x2", *SMALL[:-6], "--channels", 2, "--rounds", 1, "--weights", run)
-    assert small.code == 1 and "do not fit 1x2x2 over F2 with 2 channels" in small.err
+    small = cli("train", "1x1x2", *SMALL[:-6], "--channels", 2, "--rounds", 1, "--weights", run)
+    assert small.code == 1 and "do not fit 1x1x2 over F2 with 2 channels" in small.err
 
 
 def test_two_trainings_in_one_folder_are_refused(cli, tmp_path):
@@ -70,7 +70,7 @@ def test_two_trainings_in_one_folder_are_refused(cli, tmp_path):
 
     (tmp_path / "run").mkdir()
     with FileLock(tmp_path / "run" / "lock"):
-        done = cli("train", "1x2x2", *SMALL, "--rounds", 1, "--out", tmp_path / "run")
+        done = cli("train", "1x1x2", *SMALL, "--rounds", 1, "--out", tmp_path / "run")
     assert done.code == 1 and "another process trains in" in done.err
 
 
@@ -95,7 +95,7 @@ def test_what_makes_no_sense_is_refused(cli, words, message):
 def test_after_kill_9_it_goes_on(home, tmp_path):
     out = tmp_path / "run"
     limits = ["--target", "1", "--out", str(out), "--save", "0"]
-    words = ["train", "1x2x2", *map(str, SMALL), *limits, "--rounds"]
+    words = ["train", "1x1x2", *map(str, SMALL), *limits, "--rounds"]
     command = [sys.executable, "-m", "subcubic", *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "SUBCUBIC_CATALOG": str(home / "catalog")}
     running = subprocess.Popen([*command, "100000"], env=environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True)

@@ -18,7 +18,7 @@ from search.player.learning import Games, Lessons, empty_replay, optimizer, stor
 from search.player.network import Sizes
 from search.player.planning import Player, Search
 
-PLAYER = Player(Board(Format(1, 2, 2), Ring.F2), Sizes(channels=4, rounds=1))
+PLAYER = Player(Board(Format(1, 1, 2), Ring.F2), Sizes(channels=4, rounds=1))
 SEARCH, LESSONS = Search(4, 4), Lessons(batch=8, warm=0, steps=2, memory=64)
 GAMES = 4
 
