@@ -15,7 +15,7 @@ from catalog.transform import orient
 from search.events import Checkpoint, Done, Found, Notice, Progress, Started
 from search.executors import cores
 from search.find import find
-from search.query import Query
+from search.query import GAMES, Query
 from subcubic.byproducts import Byproducts
 from subcubic.interrupts import interruptible
 from subcubic.options import scheme_ring
@@ -243,10 +243,11 @@ def echo(query: Query, run: Run, stored: int | None) -> None:
     """Say on stderr what was understood and what is known."""
     limit = f"{query.steps} steps" if query.steps is not None else f"{query.budget_s:g} s"
     known = known_rank(query.format, query.ring)
-    workers = "the workers" if "=" in query.executor else f"{query.workers or cores()} workers"
+    workers = ", the workers" if "=" in query.executor else f", {query.workers or cores()} workers"
     where = "" if query.executor == "local" else f" of {query.executor}"
+    hands = "" if query.method in GAMES else workers + where
     note(
         f"search {query.format} ({query.format.described}) over {query.ring}: target rank {query.target}, best known "
         f"{'-' if known is None else known}, stored {'-' if stored is None else stored}; method {query.method}, "
-        f"limit {limit}, seed {query.seed}, {workers}{where}; run {run.name}"
+        f"limit {limit}, seed {query.seed}{hands}; run {run.name}"
     )

@@ -141,7 +141,13 @@ def _learn(course: Any, state: Any, store: Any, out: Path | None, checkpoints: A
     """Train, store what is found and, where there is a folder, keep the curve and checkpoints."""
     from search.player.training import Found, learn
 
-    result: dict[str, Any] = {"rank": None, "id": None, "games": state.played, "seconds": state.seconds, "rounds": 0}
+    result: dict[str, Any] = {
+        "rank": None,
+        "id": None,
+        "games": state.played,
+        "seconds": state.seconds,
+        "rounds": state.rounds,
+    }
     if state.pool.lowest < course.player.board.limit:
         result["rank"] = state.pool.lowest
     saved = time.monotonic()

@@ -36,6 +36,7 @@ ONLY_IN = {
         "evaluate/model_arms.py",
         "evaluate/model_check.py",
         "subcubic/player_benchmark.py",
+        "subcubic/player_setup.py",
         "subcubic/train_verb.py",
         *PLAYER,
     },
