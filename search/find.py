@@ -1,9 +1,10 @@
 """What a user asks for, a format over a ring by a method, as one stream of exact schemes over that ring.
 
-The tree search works over F2, walks also over F3 and over Z with ternary coefficients. Schemes over Z and Q come from
-walks over Z or from lifting what was found over F2 (see ``search.delivery``), schemes over F3 from reducing those over
-Z: from the standard algorithm that is faster than walking over F3. For a rank below those known over Z, schemes over F3
-and Q come from walks over F3 that begin where a search over Z has ended (see ``search.beyond_z``).
+The tree search works over F2, a trained player over F2 or Z, walks also over F3 and over Z with ternary coefficients.
+Schemes over Z and Q come from walks over Z or from lifting what was found over F2 (see ``search.delivery``), schemes
+over F3 from reducing those over Z: from the standard algorithm that is faster than walking over F3. For a rank below
+those known over Z, schemes over F3 and Q come from walks over F3 that begin where a search over Z has ended (see
+``search.beyond_z``).
 """
 
 from __future__ import annotations
@@ -49,15 +50,26 @@ def find(
     check(query, starts)
     if query.method == "mcts" and resume:
         raise ValueError("the tree search keeps no checkpoint; start it anew")
+    if query.method == "player":
+        from search.player.playing import Table
+
+        table = Table(query)
+        own = str(table.trained.player.board.ring)
+        return _events(query, own, table.compile, table.play(resume, should_stop), resume, should_stop)
     source = _games(query, should_stop) if query.method == "mcts" else _walks(query, starts, resume, should_stop)
-    return _events(query, source, resume, should_stop)
+    return _events(query, ring_of_walks(query), lambda: _compile(query), source, resume, should_stop)
 
 
 def _events(
-    query: Query, source: Iterator[Event], resume: State | None, should_stop: Callable[[], bool]
+    query: Query,
+    ring: str,
+    prepare: Callable[[], float],
+    source: Iterator[Event],
+    resume: State | None,
+    should_stop: Callable[[], bool],
 ) -> Iterator[Event]:
-    yield Started(_compile(query))
-    yield from deliver(query, ring_of_walks(query), source, resume, should_stop)
+    yield Started(prepare())
+    yield from deliver(query, ring, source, resume, should_stop)
 
 
 def _walks(

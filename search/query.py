@@ -18,6 +18,8 @@ from search.walks.symmetry import symmetry_for
 
 WalkRing = Literal["F2", "F3", "ZT"]
 _SMALL_VOLUME = 27
+# Methods that play the tensor game, and what they are called.
+GAMES = {"mcts": "the tree search", "player": "the player"}
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Query:
         ring: "F2", "F3", "Z", "Q", or "ZT" for Z with coefficients in {-1, 0, 1}.
         target: rank to reach.
         method: "flips" for walks in the flip graph, "symmetric" for walks on orbits of the cyclic shift (square
-            formats), "mcts" for the tree search without a network.
+            formats), "mcts" for the tree search without a network, "player" for games of a trained network.
         keep: how many distinct schemes of the target rank to find before the search ends.
         steps: limit on steps of all walks together, or on simulations; then the result depends on the seed alone.
         budget_s: limit on seconds, compiling left out.
@@ -43,12 +45,13 @@ class Query:
             format. Schemes over F2 are lifted.
         diagonal: of the symmetric walk's start, for example "10001,01010,00100"; None for a choice by the target.
         symmetry: group of the symmetric walk, "Z3", "Z3T" or "Z3A" (see ``search.walks.symmetry.Symmetry``).
+        weights: of the player, a file or the folder of a training; None for those that come with the project.
     """
 
     format: Format
     ring: str
     target: int
-    method: Literal["flips", "symmetric", "mcts"] = "flips"
+    method: Literal["flips", "symmetric", "mcts", "player"] = "flips"
     keep: int = 1
     steps: int | None = None
     budget_s: float | None = None
@@ -61,6 +64,7 @@ class Query:
     walk: Literal["F2", "ZT"] | None = None
     diagonal: str | None = None
     symmetry: str = "Z3"
+    weights: str | None = None
 
 
 def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
@@ -71,23 +75,34 @@ def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
     """
     if query.ring not in ("F2", "F3", "ZT", "Z", "Q"):
         raise ValueError(f"unknown ring {query.ring!r}; choose F2, F3, ZT, Z or Q")
-    if query.method not in ("flips", "symmetric", "mcts"):
-        raise ValueError(f"unknown method {query.method!r}; choose flips, symmetric or mcts")
+    if query.method not in ("flips", "symmetric", "mcts", "player"):
+        raise ValueError(f"unknown method {query.method!r}; choose flips, symmetric, mcts or player")
     if query.keep < 1:
         raise ValueError(f"keep is {query.keep}; it must be at least 1")
     if query.walkers < 1:
         raise ValueError(f"walkers is {query.walkers}; it must be at least 1")
     require(query.executor)
-    if query.method == "mcts":
-        require_playable(query.format)
+    if query.method in GAMES:
+        what = GAMES[query.method]
+        if query.method == "mcts":
+            require_playable(query.format)
         if query.executor != "local":
-            raise ValueError(f"the tree search runs in this process; use the executor local, not {query.executor}")
+            raise ValueError(f"{what} runs in this process; use the executor local, not {query.executor}")
         if query.ring == "ZT":
-            raise ValueError("the tree search plays over F2; ask for ring Z, or for ZT with the method flips")
+            raise ValueError(
+                f"{what} plays over F2{' or Z' if query.method == 'player' else ''}; ask for ring Z, or for "
+                "ZT with the method flips"
+            )
         if starts:
-            raise ValueError("the tree search starts at the empty board; use the method flips to start from a scheme")
+            raise ValueError(f"{what} starts at the empty board; use the method flips to start from a scheme")
+        if query.method == "player":
+            from search.player.playing import Table
+
+            Table(query)  # refuses what there are no weights for, or no memory
     else:
         require_walkable(query.format)
+    if query.weights is not None and query.method != "player":
+        raise ValueError(f"the method {query.method} has no network; leave weights out or use the method player")
     if query.walk is not None and query.method != "flips":
         raise ValueError(
             f"the method {query.method} works over F2, not over a ring of your choice; leave walk {query.walk} out or "

@@ -1,4 +1,7 @@
-"""``subcubic runs show``: best rank, flips per second and time since the last gain over a search's time."""
+"""``subcubic runs show``: best rank, flips per second and time since the last gain over a search's time.
+
+The learning curve of a training (``subcubic.train_curve``) is shown in the same way.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from subcubic.errors import guarded
+from subcubic.errors import UsageError, guarded
 from subcubic.output import cell
 from subcubic.runs import Run
 
@@ -24,11 +28,21 @@ Sample = dict[str, Any]
 
 @guarded
 def show(
-    name: Annotated[str, typer.Argument(metavar="RUN", help="Name of the run, or its beginning.")],
+    name: Annotated[
+        str, typer.Argument(metavar="RUN", help="Name of the run, or its beginning; or the folder of a training.")
+    ],
     follow: Annotated[bool, typer.Option("--follow", help="Go on until the search ends.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Of a training: SVG file for the learning curve.")] = None,
     json_output: Annotated[bool, typer.Option("--json", help="The progress as JSON lines, as it is stored.")] = False,
 ) -> None:
-    """Show the curves of a search, one that runs or one that has ended."""
+    """Show the curves of a search or a training, one that runs or one that has ended."""
+    from subcubic.train_curve import is_training
+
+    if is_training(Path(name)):
+        _show_training(Path(name), follow, plot, json_output)
+        return
+    if plot is not None:
+        raise UsageError(f"--plot draws the learning curve of a training, and {name} is no folder of one")
     run = Run.find(name)
     if json_output:
         _print_lines(run, follow)
@@ -36,6 +50,18 @@ def show(
         _redraw(run)
     else:
         print(picture(run.name, run.summary(), samples(run)))
+
+
+def _show_training(folder: Path, follow: bool, plot: Path | None, as_json: bool) -> None:
+    from subcubic.pictures import draw_training
+    from subcubic.train_curve import read_curve, text_of
+
+    if follow:
+        raise UsageError("--follow goes with a search; a training says each round on stderr")
+    lines = read_curve(folder)
+    if plot is not None:
+        draw_training(folder, plot)
+    print("\n".join(json.dumps(line) for line in lines) if as_json else text_of(folder, lines))
 
 
 def samples(run: Run) -> list[Sample]:
@@ -59,29 +85,48 @@ def picture(name: str, facts: Sample, points: Sequence[Sample], bars: str | None
         points: lines of its progress file: seconds, rank, walk_rank, per_second, since_improvement_s.
         bars: eight characters from low to high; None for those that stdout can show.
     """
-    bars = bars or (_BARS if "utf" in (sys.stdout.encoding or "").lower() else _PLAIN_BARS)
     told = [cell(facts.get(key)) for key in ("format", "ring", "target", "status", "rank")]
     lines = ["run {}: {} over {}, target {}: {}, rank {}".format(name, *told)]
     if not points:
         return "\n".join([*lines, "no progress was written yet; a search writes a line every second"])
-    ends = f"{points[0]['seconds']:.0f} s to {points[-1]['seconds']:.0f} s"
-    for title, key, last in (
+    millions = [
+        {**point, "per_second": point["per_second"] * 1e-6} if point.get("per_second") is not None else point
+        for point in points
+    ]
+    rows = (
         ("rank", "rank", min),
         ("rank of walks", "walk_rank", min),
         ("M flips/s", "per_second", _mean),
         ("s since gain", "since_improvement_s", max),
-    ):
-        scale = 1e-6 if key == "per_second" else 1
-        values = [(point["seconds"], point[key] * scale) for point in points if point.get(key) is not None]
-        if values:
-            low, high = min(value for _, value in values), max(value for _, value in values)
-            span = points[0]["seconds"], points[-1]["seconds"]
-            curve = sparkline(values, *span, min(_WIDTH, len(points)), last, bars)
-            lines.append(f"{title:>13}  {curve}  now {_short(values[-1][1])}, {_short(low)}..{_short(high)}")
-    lines.append(f"{'time':>13}  {ends}")
+    )
+    lines += curves(millions, rows, bars)
     gains = improvements(points)
     lines.append(f"{'gains':>13}  {', '.join(f'{rank} at {seconds:.1f} s' for seconds, rank in gains[-_GAINS:])}")
     return "\n".join(lines)
+
+
+def curves(
+    points: Sequence[Sample],
+    rows: Sequence[tuple[str, str, Callable[[Sequence[float]], float]]],
+    bars: str | None = None,
+) -> list[str]:
+    """A line of text for each curve, and one with the time that they span.
+
+    Args:
+        points: with their seconds, in the order of time, at least one.
+        rows: of each curve the title, the key of its values, which a point may lack, and the summary of some of them.
+        bars: eight characters from low to high; None for those that stdout can show.
+    """
+    bars = bars or (_BARS if "utf" in (sys.stdout.encoding or "").lower() else _PLAIN_BARS)
+    begin, end = points[0]["seconds"], points[-1]["seconds"]
+    lines = []
+    for title, key, summary in rows:
+        values = [(point["seconds"], point[key]) for point in points if point.get(key) is not None]
+        if values:
+            low, high = min(value for _, value in values), max(value for _, value in values)
+            curve = sparkline(values, begin, end, min(_WIDTH, len(points)), summary, bars)
+            lines.append(f"{title:>13}  {curve}  now {_short(values[-1][1])}, {_short(low)}..{_short(high)}")
+    return [*lines, f"{'time':>13}  {begin:.0f} s to {end:.0f} s"]
 
 
 def sparkline(

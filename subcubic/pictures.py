@@ -49,6 +49,39 @@ def draw_results(document: Mapping[str, Any], path: Path) -> list[Path]:
     return written
 
 
+def draw_training(folder: Path, target: Path) -> None:
+    """Draw the learning curve in the folder of a training.
+
+    Raises:
+        ModuleNotFoundError: Matplotlib is not installed.
+        OSError: the file cannot be written.
+        ValueError: no round has ended.
+    """
+    if find_spec("matplotlib") is None:
+        raise ModuleNotFoundError(f"no picture can be drawn: {_REMEDY}")
+    from evaluate.learning_plots import learning_curve
+    from evaluate.plots import save_svg
+    from subcubic.train_curve import read_curve
+
+    figure = learning_curve(read_curve(folder), folder.resolve().name)
+    with writing(target):
+        save_svg(figure, target)
+    note(f"picture written to {target}")
+
+
+def picture_of_training(folder: Path) -> None:
+    """Draw the learning curve into its folder; where that fails a note says why, since the training is what counts."""
+    from subcubic.train_curve import PICTURE
+
+    if find_spec("matplotlib") is None:
+        note(f"no picture of the learning curve: {_REMEDY}")
+        return
+    try:
+        draw_training(folder, folder / PICTURE)
+    except (OSError, ValueError) as error:
+        note(f"no picture of the learning curve: {error}")
+
+
 def draw_prediction(
     plans: Sequence[Plan], device: DeviceModel, depths: Sequence[int], results: Path, target: Path, **options: Any
 ) -> None:

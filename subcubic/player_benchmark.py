@@ -36,6 +36,7 @@ def measure(
     arm_games: int = _GAMES,
     rate_games: Sequence[int] = (256, 1024),
     ablate: bool = True,
+    train: bool = True,
     **changed: Any,
 ) -> dict[str, Any]:
     """Train and compare.
@@ -48,6 +49,7 @@ def measure(
         arm_games: of each arm of the comparison.
         rate_games: batches whose simulations per second are measured.
         ablate: whether to compare.
+        train: whether to train; else only speed is measured, with a fresh network.
         changed: settings other than those of the scale.
 
     Returns:
@@ -55,23 +57,27 @@ def measure(
     """
     import jax
 
-    from search.player.measuring import ablation, rate_row, same_in_all_bases, training_row
+    from search.player.measuring import ablation, rates, same_in_all_bases, training_row
     from search.player.presets import course
+    from search.player.training import begin
 
     rows: list[dict[str, Any]] = []
     for format, ring in cases:
         target = known_rank(format, str(ring)) or format.volume - 1
-        for number, seed in enumerate(seeds):
+        for number, seed in enumerate(seeds if train else seeds[:1]):
             settled = course(
                 format, ring, scale, seed=seed, target=target, hits=_HITS, budget_s=budget_s, **changed  # type: ignore[arg-type]
             )  # fmt: skip
+            if not train:
+                rows += _told_rates(rates(settled, begin(settled).weights, rate_games))
+                continue
             row, state = training_row(settled, lambda line: note(_told(line)))
             rows.append(row)
             note(f"{format} over {ring}, seed {seed}: rank {row['rank']}, target {target} after {row['seconds']} s")
             if number:
                 continue
             rows[-1]["difference_between_bases"] = same_in_all_bases(settled.player, state.weights)
-            rows += [rate_row(settled.player, settled.search, state.weights, many) for many in rate_games]
+            rows += _told_rates(rates(settled, state.weights, rate_games))
             if ablate:
                 for arm in ablation(settled, state.weights, arm_games, _REPAIR_STEPS):
                     rows.append(arm)
@@ -107,6 +113,13 @@ def _told(line: Any) -> str:
     )
 
 
+def _told_rates(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    for row in rows:
+        rate = f"{row['per_second']:,.0f} simulations a second" if row["per_second"] else row["refused"]
+        note(f"  {row['format']} over {row['ring']}, {row['games']} games side by side: {rate}")
+    return rows
+
+
 def _told_arm(arm: dict[str, Any]) -> str:
     return (
         f"  {arm['network']}, value {arm['value']}, bases {'changed' if arm['change_basis'] else 'standard'}, repair "
@@ -124,6 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--scale", default="auto", choices=("auto", "small", "large"))
     parser.add_argument("--games", type=int, default=_GAMES, help="of each arm of the comparison")
     parser.add_argument("--no-comparison", action="store_true")
+    parser.add_argument("--no-training", action="store_true", help="measure speed alone, with fresh networks")
     parser.add_argument("--warm", type=int)
     parser.add_argument("--channels", type=int)
     parser.add_argument("--simulations", type=int)
@@ -148,6 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arm_games=given.games,
         rate_games=given.rates,
         ablate=not given.no_comparison,
+        train=not given.no_training,
         games=given.batch_games,
         **settings,
     )

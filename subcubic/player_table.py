@@ -21,7 +21,7 @@ def player_table(results: Path) -> str:
         if not runs:
             continue
         done = [row for row in runs if row["reached"]]
-        rates = [row["per_second"] for row in rows if row["what"] == "rate"]
+        rates = [row["per_second"] for row in rows if row["what"] == "rate" and row["per_second"]]
         lines.append(
             [
                 f"{format} over {ring}",
@@ -36,6 +36,29 @@ def player_table(results: Path) -> str:
         )
     heads = ("game", "device", "target", "seeds", "time to it", "games to it", "lowest rank", "simulations/s")
     return markdown(heads, lines) if lines else ""
+
+
+def rates_table(results: Path) -> str:
+    """Simulations per second of every game and batch on each device, of the newest measurement; "" if there is none."""
+    from evaluate.report import markdown
+
+    newest: dict[tuple[Any, ...], Row] = {}
+    for (device, format, ring), rows in _all(results):
+        for row in rows:
+            if row["what"] == "rate":
+                newest[device, format, ring, row["games"], row["simulations"], row["candidates"]] = row
+    lines = [
+        [f"{format} over {ring}", device, f"{games:,}", str(simulations), str(candidates), _per_second(row)]
+        for (device, format, ring, games, simulations, candidates), row in sorted(
+            newest.items(), key=lambda item: (item[0][2], len(item[0][1]), item[0][1], *item[0])
+        )
+    ]
+    heads = ("game", "device", "games side by side", "simulations a move", "candidates", "simulations/s")
+    return markdown(heads, lines) if lines else ""
+
+
+def _per_second(row: Row) -> str:
+    return "no memory" if row["per_second"] is None else f"{row['per_second']:,.0f}"
 
 
 def ablation_table(results: Path) -> str:
@@ -61,13 +84,19 @@ def ablation_table(results: Path) -> str:
 
 
 def _newest(results: Path) -> dict[tuple[str, str, str], list[Row]]:
-    """Rows by device, format and ring, of the newest document that has any."""
+    """Rows by device, format and ring, of the newest document that has more of them than speeds."""
+    found = {key: rows for key, rows in _all(results) if any(row["what"] != "rate" for row in rows)}
+    return dict(sorted(found.items(), key=lambda item: (item[0][2], len(item[0][1]), item[0][1], item[0][0])))
+
+
+def _all(results: Path) -> list[tuple[tuple[str, str, str], list[Row]]]:
+    """Rows by device, format and ring, of every document, the oldest first."""
     from evaluate.report import load
 
-    found: dict[tuple[str, str, str], list[Row]] = {}
+    found = []
     for document in load(results, KIND):
         own: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
         for row in document["rows"]:
             own[(document["device"], row["format"], row["ring"])].append(row)
-        found |= own
-    return dict(sorted(found.items(), key=lambda item: (item[0][2], len(item[0][1]), item[0][1], item[0][0])))
+        found += list(own.items())
+    return found

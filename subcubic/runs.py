@@ -33,7 +33,9 @@ PROGRESS_BYTES = 4 << 20
 _SEAL = "sha256"
 _NEEDED = ("format", "ring", "method", "target", "keep", "seed", "catalog")
 _TYPES: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("format", "ring", "method", "executor", "walk", "diagonal", "symmetry", "catalog"), str),
+    **dict.fromkeys(
+        ("format", "ring", "method", "executor", "walk", "diagonal", "symmetry", "weights", "device", "catalog"), str
+    ),
     **dict.fromkeys(("target", "keep", "seed", "steps", "workers", "walkers"), int),
     **{"budget_s": (int, float), "start": list},
 }

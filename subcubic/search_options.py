@@ -19,6 +19,7 @@ class Method(StrEnum):
     FLIPS = "flips"
     SYMMETRIC = "symmetric"
     MCTS = "mcts"
+    PLAYER = "player"
 
 
 class WalkRing(StrEnum):

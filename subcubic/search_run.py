@@ -15,7 +15,7 @@ from catalog.transform import orient
 from search.events import Checkpoint, Done, Found, Notice, Progress, Started
 from search.executors import cores
 from search.find import find
-from search.query import Query
+from search.query import GAMES, Query
 from subcubic.byproducts import Byproducts
 from subcubic.interrupts import interruptible
 from subcubic.options import scheme_ring
@@ -88,10 +88,14 @@ def _carry_out(
         Display(str(query.format), query.target, quiet) as display,
     ):
         try:
-            for event in find(query, starts, run.checkpoint(), lambda: bool(interrupted) or run.asked_to_stop()):
+            state = run.checkpoint()
+            at = sum(int(state[name]) for name in ("steps", "z_steps") if state is not None and name in state)
+            for event in find(query, starts, state, lambda: bool(interrupted) or run.asked_to_stop()):
                 if isinstance(event, Found):
-                    # A resumed search first says where it stands, which the run has stored already.
-                    if not (stored and shelf.best is not None and event.rank >= shelf.best):
+                    # A resumed search first says where it stands, which the run has stored already; unless that counts
+                    # among the schemes to keep, and the first one to arrive here is new.
+                    again = stored and event.steps <= at
+                    if not (again and shelf.best is not None and event.rank >= shelf.best):
                         shelf.offer(event)
                     stored = False
                 elif isinstance(event, Progress):
@@ -209,6 +213,8 @@ class _Shelf:
         }
         if self.query.method == "symmetric":
             options["symmetry"] = self.query.symmetry
+        if self.query.method == "player":
+            options["weights"] = self.query.weights or "shipped"
         if self.query.diagonal is not None:
             options["diagonal"] = self.query.diagonal
         return provenance(self.query.method, seed=self.query.seed, options=options, parents=self.parents)
@@ -237,10 +243,11 @@ def echo(query: Query, run: Run, stored: int | None) -> None:
     """Say on stderr what was understood and what is known."""
     limit = f"{query.steps} steps" if query.steps is not None else f"{query.budget_s:g} s"
     known = known_rank(query.format, query.ring)
-    workers = "the workers" if "=" in query.executor else f"{query.workers or cores()} workers"
+    workers = ", the workers" if "=" in query.executor else f", {query.workers or cores()} workers"
     where = "" if query.executor == "local" else f" of {query.executor}"
+    hands = "" if query.method in GAMES else workers + where
     note(
         f"search {query.format} ({query.format.described}) over {query.ring}: target rank {query.target}, best known "
         f"{'-' if known is None else known}, stored {'-' if stored is None else stored}; method {query.method}, "
-        f"limit {limit}, seed {query.seed}, {workers}{where}; run {run.name}"
+        f"limit {limit}, seed {query.seed}{hands}; run {run.name}"
     )

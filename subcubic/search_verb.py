@@ -25,6 +25,7 @@ from subcubic.options import (
     writable_catalog,
 )
 from subcubic.output import note, print_json, table
+from subcubic.player_setup import prepare
 from subcubic.reference import format_of
 from subcubic.runs import Run, all_runs
 from subcubic.search_options import (
@@ -58,7 +59,9 @@ def search(
     ring: RingOption = None,
     method: Annotated[
         Method,
-        typer.Option(help="Walks in the flip graph, walks on orbits of a symmetry, or tree search without a network."),
+        typer.Option(
+            help="Walks in the flip graph or on orbits of a symmetry, tree search, or a trained player's games."
+        ),
     ] = Method.AUTO,
     target: Annotated[int | None, typer.Option(help="Rank to reach; the best known one by default.")] = None,
     budget: Annotated[str | None, typer.Option(help="Time limit: 30, 90s, 5m, 2h; 60s by default.")] = None,
@@ -77,7 +80,10 @@ def search(
         str | None, typer.Option(help="Symmetric walk: vectors of its cubes at the start, for example 110,001.")
     ] = None,
     symmetry: SymmetryOption = Group.Z3,
-    device: Annotated[Device, typer.Option(help="Walks run on the CPU.")] = Device.AUTO,
+    weights: Annotated[
+        Path | None, typer.Option(help="Of the player: a file or the folder of a training; else those shipped.")
+    ] = None,
+    device: Annotated[Device, typer.Option(help="Of the player's games; all else runs on the CPU.")] = Device.AUTO,
     benchmark: Annotated[
         bool, typer.Option("--benchmark", help="Measure flips per second and times to target, or another executor.")
     ] = False,
@@ -86,10 +92,10 @@ def search(
     json_output: Json = False,
 ) -> ExitCode:
     """Search a base case, prove what is found and store it in the catalog."""
-    if device is Device.GPU:
+    if device is Device.GPU and (benchmark or method is not Method.PLAYER):
         from evaluate.device import DeviceMissingError
 
-        raise DeviceMissingError("no search method runs on a GPU yet; use --device cpu or auto")
+        raise DeviceMissingError("of the search methods only the player runs on a GPU; use --device cpu or auto")
     if out is not None and not benchmark:
         raise UsageError("--out keeps the document of --benchmark; what a search finds goes to the catalog")
     if benchmark:
@@ -122,6 +128,8 @@ def search(
         "walk": walk.value if walk else None,
         "diagonal": diagonal,
         "symmetry": symmetry.value,
+        "weights": str(weights.absolute()) if weights else None,
+        "device": device.value,
         "catalog": str(opened.path.absolute()),
     }
     return _execute(None, config, json_output)
@@ -202,22 +210,10 @@ def _execute(run: Run | None, config: dict[str, Any], as_json: bool) -> ExitCode
     from search.query import Query, check
     from subcubic.search_run import carry_out, echo, known_rank, parents
 
+    if config["method"] == Method.PLAYER:
+        prepare(Device(config.get("device", Device.AUTO)))
     wanted = Format.parse(config["format"])
-    keys = (
-        "ring",
-        "target",
-        "method",
-        "keep",
-        "seed",
-        "steps",
-        "budget_s",
-        "workers",
-        "walkers",
-        "executor",
-        "walk",
-        "diagonal",
-        "symmetry",
-    )
+    keys = "ring target method keep seed steps budget_s workers walkers executor walk diagonal symmetry weights".split()
     query = Query(wanted, report_rungs=True, **{key: config[key] for key in keys if config.get(key) is not None})
     catalog = writable_catalog(Path(config["catalog"]))
     starts = parents(catalog, config.get("start", []), wanted)

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from catalog.files import write_durably
 from catalog.scheme import Ring
 from subcubic.errors import ExitCode, UsageError, guarded
 from subcubic.interrupts import interruptible
 from subcubic.options import CatalogPath, Json, at_least, writable_catalog
 from subcubic.output import note, print_json
+from subcubic.pictures import picture_of_training
+from subcubic.player_setup import prepare
 from subcubic.reference import format_of, provenance
 from subcubic.search_options import seconds_of, seed_of
-from subcubic.writing import make_folder
+from subcubic.train_curve import append, cut_back, to_disk
+from subcubic.version import commit
+from subcubic.writing import make_folder, writing
 
 METHOD = "player"
-_CURVE, _CHECKPOINTS = "curve.jsonl", "checkpoints"
+_CHECKPOINTS = "checkpoints"
+_SMALLER = "--games, --simulations, --candidates, --channels or --batch"
 
 
 @guarded
@@ -41,9 +46,13 @@ def train(
     batch: Annotated[int | None, typer.Option(help="Random sums of a step of training.")] = None,
     warm: Annotated[int | None, typer.Option(help="Steps on random sums alone, before the first game.")] = None,
     repair: Annotated[int, typer.Option(help="Steps of a walk in the flip graph after each game.")] = 0,
+    weights: Annotated[
+        Path | None, typer.Option(help="Start from the network of this file, or of this folder of a training.")
+    ] = None,
     same_basis: Annotated[bool, typer.Option("--same-basis", help="Play in the standard bases alone.")] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the run: learning curve and checkpoints. One that is there goes on.")
+        Path | None,
+        typer.Option(help="Folder of the run: learning curve, checkpoints, weights. One that is there goes on."),
     ] = None,
     save: Annotated[float, typer.Option(help="Seconds between checkpoints; 0 for one after each round.")] = 20.0,
     catalog: CatalogPath = None,
@@ -57,10 +66,12 @@ def train(
     if ring not in ("F2", "Z"):
         raise UsageError(f"--ring {ring} is not played; choose F2 or Z")
     at_least(1, "rounds", rounds)
-    _require_libraries()
-    _keep_compiled()
-    from search.player.planning import memory
+    prepare()
+    from jax import device_count
+
+    from search.player.footprint import of_course, require_room
     from search.player.presets import course as settled
+    from search.player.trained import fitted, load
     from subcubic.search_run import known_rank
 
     wanted = target if target is not None else known_rank(base_case, ring) or max(1, base_case.volume - 1)
@@ -73,13 +84,15 @@ def train(
         **{"seed": seed_of(seed), "target": wanted, "hits": hits, "rounds": rounds},
         budget_s=None if rounds else seconds_of(budget),
     )
+    needed = of_course(course, device_count())
+    require_room(needed, _SMALLER)
+    given = None if weights is None else fitted(load(weights), course.player)
     store = writable_catalog(catalog)
-    trees = memory(course.player.board, course.search, course.games)
     note(
         f"train {base_case} ({base_case.described}) over {ring}: target rank {wanted}, {course.games} games of "
-        f"{course.search.simulations} simulations a move, trees of about {trees / 1e6:.3g} MB; seed {seed}"
+        f"{course.search.simulations} simulations a move; {needed}; seed {seed}"
     )
-    result = _run(course, store, out, save)
+    result = _run(course, given, store, out, save)
     if json_output:
         print_json(result)
     else:
@@ -92,18 +105,49 @@ def train(
     return ExitCode.INTERRUPTED if result["interrupted"] else ExitCode.BUDGET
 
 
-def _run(course: Any, store: Any, out: Path | None, save_s: float) -> dict[str, Any]:
-    from search.player.saving import Checkpoints
-    from search.player.training import Found, begin, learn
+def _run(course: Any, given: Any, store: Any, out: Path | None, save_s: float) -> dict[str, Any]:
+    """Train from given weights, from fresh ones where there are none, or from the last checkpoint of a folder."""
+    from search.player.training import begin
 
-    state, checkpoints = begin(course), None
-    if out is not None:
-        make_folder(out)
+    if out is None:
+        return _learn(course, begin(course, given), store, None, None, save_s)
+    from filelock import FileLock, Timeout
+
+    from search.player.saving import Checkpoints
+    from search.player.trained import FILE, dumps
+
+    make_folder(out)
+    with ExitStack() as stack:
+        with writing(out):
+            try:
+                stack.enter_context(FileLock(out / "lock").acquire(timeout=0))
+            except Timeout:  # which is an OSError
+                raise ValueError(f"another process trains in {out}; wait for it or choose another folder") from None
         checkpoints = Checkpoints(out / _CHECKPOINTS, course)
-        state = checkpoints.latest() or state
+        stack.callback(checkpoints.close)
+        state = checkpoints.latest() or begin(course, given)
         if state.rounds:
-            note(f"going on after round {state.rounds}, {state.played} games and {state.seconds:.0f} s")
-    result: dict[str, Any] = {"rank": None, "id": None, "games": state.played, "seconds": state.seconds, "rounds": 0}
+            instead = "" if given is None else "; the weights are those of the checkpoint"
+            note(f"going on after round {state.rounds}, {state.played} games and {state.seconds:.0f} s{instead}")
+        cut_back(out, state.rounds)
+        result = _learn(course, state, store, out, checkpoints, save_s)
+        with writing(out / FILE):
+            write_durably(out / FILE, dumps(_trained(course, state)))
+        picture_of_training(out)
+        return result
+
+
+def _learn(course: Any, state: Any, store: Any, out: Path | None, checkpoints: Any, save_s: float) -> dict[str, Any]:
+    """Train, store what is found and, where there is a folder, keep the curve and checkpoints."""
+    from search.player.training import Found, learn
+
+    result: dict[str, Any] = {
+        "rank": None,
+        "id": None,
+        "games": state.played,
+        "seconds": state.seconds,
+        "rounds": state.rounds,
+    }
     if state.pool.lowest < course.player.board.limit:
         result["rank"] = state.pool.lowest
     saved = time.monotonic()
@@ -115,16 +159,34 @@ def _run(course: Any, store: Any, out: Path | None, save_s: float) -> dict[str, 
                 note(f"rank {event.scheme.rank} after {event.games} games and {event.seconds:.1f} s")
                 continue
             result |= {"games": event.games, "seconds": round(event.seconds, 3), "rounds": event.round}
-            if out is not None:
-                with (out / _CURVE).open("a", encoding="utf-8") as curve:
-                    curve.write(json.dumps(asdict(event)) + "\n")
-            if checkpoints is not None and time.monotonic() - saved >= save_s:
+            if out is None:
+                continue
+            append(out, asdict(event))
+            if time.monotonic() - saved >= save_s:
+                to_disk(out)  # first, so that no checkpoint is ahead of the curve
                 checkpoints.save(state)
                 saved = time.monotonic()
-        if checkpoints is not None:
+        if out is not None:
+            to_disk(out)
             checkpoints.save(state)
-            checkpoints.close()
     return result | {"interrupted": bool(interrupted)}
+
+
+def _trained(course: Any, state: Any) -> Any:
+    """What a search can play with."""
+    from search.player.trained import Trained
+
+    # In another basis the terms of a short scheme over Z mostly leave {-1, 0, 1}, so that none is found there.
+    change_basis = course.change_basis and course.ring is not Ring.Z
+    facts = {
+        "rank": state.pool.lowest,
+        "seed": course.seed,
+        "seconds": round(state.seconds, 1),
+        "steps": state.rounds * course.lessons.steps,
+        "trained_games": state.played,
+        "commit": commit(),
+    }
+    return Trained(course.player, state.weights, course.search, course.games, change_basis, facts)
 
 
 def _options(course: Any, found: Any) -> dict[str, Any]:
@@ -135,23 +197,3 @@ def _options(course: Any, found: Any) -> dict[str, Any]:
         "found_after_games": found.games,
         "found_after_s": round(found.seconds, 3),
     }
-
-
-def _keep_compiled() -> None:
-    """Keep what JAX compiles, half a minute's work, for the next run, unless the user has chosen a place for it."""
-    import jax
-
-    from catalog.files import cache_folder
-
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "jax"))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
-
-
-def _require_libraries() -> None:
-    """Refuse in one sentence where the extra is not installed."""
-    from importlib.util import find_spec
-
-    missing = [name for name in ("mctx", "flax", "optax", "orbax") if find_spec(name) is None]
-    if missing:
-        raise UsageError(f"training needs {', '.join(missing)}: pip install -e '.[player]' in the checkout")

@@ -27,7 +27,7 @@ ONLY_IN = {
     "numba": {"search/compiled.py"},
     "distributed": {"search/executors.py", "search/dask_executor.py"},
     "scipy": {"evaluate/blas.py"},
-    "matplotlib": {"catalog/picture.py", "evaluate/plots.py", "evaluate/map_plots.py"},
+    "matplotlib": {"catalog/picture.py", "evaluate/plots.py", "evaluate/map_plots.py", "evaluate/learning_plots.py"},
     "jax": {
         "evaluate/array_jax.py",
         "evaluate/attention_library.py",
@@ -37,6 +37,7 @@ ONLY_IN = {
         "evaluate/model_arms.py",
         "evaluate/model_check.py",
         "subcubic/player_benchmark.py",
+        "subcubic/player_setup.py",
         "subcubic/train_verb.py",
         *PLAYER,
     },

@@ -15,7 +15,7 @@ from search.player.episodes import Record
 from search.player.repair import repaired
 
 # Own games kept, those of a step of training, and games of a batch that are looked at.
-_KEPT, _DRAWN, _LOOKED_AT = 4096, 512, 64
+KEPT, DRAWN, _LOOKED_AT = 4096, 512, 64
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Pool:
     @classmethod
     def empty(cls, board: Board) -> Pool:
         """No game yet."""
-        return cls(np.zeros((_KEPT, board.limit, 3), np.int32), 0, board.limit, board.limit + 1)
+        return cls(np.zeros((KEPT, board.limit, 3), np.int32), 0, board.limit, board.limit + 1)
 
     def add(self, moves: NDArray[np.int64]) -> bool:
         """Add a game [rank, 3] unless it is known or longer than the others; the oldest goes where there is no room."""
@@ -47,8 +47,8 @@ class Pool:
         if rank < self.rank:
             self.number, self.rank = 0, rank
         ordered = moves[np.lexsort(moves.T)]
-        place = self.number % _KEPT
-        filled = self.moves[: min(self.number, _KEPT), :rank]
+        place = self.number % KEPT
+        filled = self.moves[: min(self.number, KEPT), :rank]
         if (filled == ordered).all(axis=(1, 2)).any():
             return False
         self.moves[place] = 0
@@ -58,10 +58,10 @@ class Pool:
 
     def drawn(self, rng: np.random.Generator) -> NDArray[np.int32]:
         """Some of the games, [DRAWN, t, 3]."""
-        some = min(self.number, _KEPT)
-        if some <= _DRAWN:
-            return self.moves[:_DRAWN]
-        return self.moves[rng.choice(some, _DRAWN, replace=False)]
+        some = min(self.number, KEPT)
+        if some <= DRAWN:
+            return self.moves[:DRAWN]
+        return self.moves[rng.choice(some, DRAWN, replace=False)]
 
 
 def gather(

@@ -23,7 +23,7 @@ from search.player.planning import Player, Search, Weights, repeated
 from search.player.positions import Sums, parts_of_games, random_sums
 
 # Terms of a sum whose chances are raised at a time.
-_SHOWN = 2
+SHOWN = 2
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def loss(
 
 def _on_sums(network: Network, view: View, sums: Sums) -> tuple[Array, Array]:
     """Any term of a sum is a good move, and their number is its value. Both losses [B]."""
-    moves = sums.moves[:, :_SHOWN]
+    moves = sums.moves[:, :SHOWN]
     on = jnp.arange(moves.shape[1]) < sums.left[:, None]
     chances = jnp.where(on, network.log_probability(view, moves), 0.0)
     return -chances.sum(-1) / jnp.maximum(on.sum(-1), 1), _value_loss(view, sums.left)

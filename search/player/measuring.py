@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from search.player.course import Course
 from search.player.ending import left_after, scheme_of
 from search.player.episodes import openings, play
+from search.player.footprint import of_play, require_room
 from search.player.planning import Player, Search, Weights, plan
 from search.player.repair import repaired
 from search.player.training import Found, Round, State, begin, learn
@@ -63,7 +64,29 @@ def training_row(course: Course, on_round: Callable[[Round], None] = lambda line
     }, state
 
 
-def rate_row(player: Player, search: Search, weights: Weights, games: int) -> Row:
+def rates(course: Course, weights: Weights, batches: Sequence[int]) -> list[Row]:
+    """A row of simulations per second for every batch; one that the device has no memory for says so."""
+    player, search, rows = course.player, course.search, []
+    for games in batches:
+        row: Row = {
+            "what": "rate",
+            "format": str(player.board.format),
+            "ring": str(player.board.ring),
+            "games": games,
+            "simulations": search.simulations,
+            "candidates": search.candidates,
+            "channels": player.sizes.channels,
+        }
+        try:
+            require_room(of_play(player.board, player.sizes, search, games, jax.device_count()), "the batch")
+            row |= rate(player, search, weights, games)
+        except ValueError as error:
+            row |= {"seconds": None, "per_second": None, "refused": str(error)}
+        rows.append(row)
+    return rows
+
+
+def rate(player: Player, search: Search, weights: Weights, games: int) -> dict[str, float]:
     """Simulations per second of the tree search, each with the network's look at a new position, compiling left out."""
     residual, _ = openings(player.board, jax.random.key(0), games, True)
     keys = jax.random.split(jax.random.key(1), _REPEATS + 1)
@@ -73,16 +96,7 @@ def rate_row(player: Player, search: Search, weights: Weights, games: int) -> Ro
         jax.block_until_ready(plan(player, search, weights, residual, key))
         seconds.append(time.perf_counter() - begun)
     spent = statistics.median(seconds[1:])
-    return {
-        "what": "rate",
-        "format": str(player.board.format),
-        "ring": str(player.board.ring),
-        "games": games,
-        "simulations": search.simulations,
-        "candidates": search.candidates,
-        "seconds": spent,
-        "per_second": games * search.simulations / spent,
-    }
+    return {"seconds": spent, "per_second": games * search.simulations / spent}
 
 
 def hits_row(course: Course, weights: Weights, games: int, trained: bool, seed: int = 0) -> Row:

@@ -41,13 +41,18 @@ class Player:
         """Weights before any training."""
         return nnx.split(Network(self.board, self.sizes, nnx.Rngs(seed)))[1]
 
+    def blank(self) -> Weights:
+        """Shapes and types of the weights in their place; nothing is allocated."""
+        return self._parts[1]
+
     @cached_property
-    def _graph(self) -> Any:
-        return nnx.split(nnx.eval_shape(lambda: Network(self.board, self.sizes, nnx.Rngs(0))))[0]
+    def _parts(self) -> tuple[Any, Weights]:
+        graph, weights = nnx.split(nnx.eval_shape(lambda: Network(self.board, self.sizes, nnx.Rngs(0))))
+        return graph, weights
 
     def network(self, weights: Weights) -> Network:
         """The network with these weights."""
-        return nnx.merge(self._graph, weights)
+        return nnx.merge(self._parts[0], weights)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from catalog.files import write_durably
@@ -99,11 +100,15 @@ def _tree(state: State) -> dict[str, Any]:
 
 
 def _state(blank: State, tree: dict[str, Any]) -> State:
+    # What was read is bound to its device, for which all would be compiled anew.
+    weights, moments, replay = (
+        [jnp.asarray(np.asarray(leaf)) for leaf in tree[name]] for name in ("weights", "moments", "replay")
+    )
     number, rank, lowest, rounds, played = (int(value) for value in tree["counts"])
     return State(
-        jax.tree.unflatten(jax.tree.structure(blank.weights), tree["weights"]),
-        jax.tree.unflatten(jax.tree.structure(blank.moments), tree["moments"]),
-        Replay(*tree["replay"]),
+        jax.tree.unflatten(jax.tree.structure(blank.weights), weights),
+        jax.tree.unflatten(jax.tree.structure(blank.moments), moments),
+        Replay(*replay),
         Pool(np.array(tree["games"]), number, rank, lowest),
         rounds,
         played,

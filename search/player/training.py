@@ -94,10 +94,10 @@ class Found:
     seconds: float
 
 
-def begin(course: Course) -> State:
-    """The state before any training."""
+def begin(course: Course, weights: Weights | None = None) -> State:
+    """The state before any training, with given weights or fresh ones."""
     player = course.player
-    weights = player.fresh(course.seed)
+    weights = player.fresh(course.seed) if weights is None else weights
     moments = optimizer(course.lessons).init(weights)
     replay = empty_replay(player.board, course.search, course.lessons)
     return State(weights, moments, replay, harvest.Pool.empty(player.board))

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,33 +13,65 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("mctx", reason="no mctx; install the extra player")
+
+from search.player.trained import load
+
 # Files that the library of checkpoints leaves open.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.usefixtures("compile_quickly"),
+]
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ("--games", 4, "--simulations", 4, "--candidates", 4, "--channels", 4, "--batch", 8, "--warm", 0)
 
 
-@pytest.fixture(autouse=True)
-def compile_quickly(monkeypatch):
-    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-    import jax
-
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+def curve_of(folder):
+    return [json.loads(line) for line in (folder / "curve.jsonl").read_text().splitlines()]
 
 
-def test_it_trains_stores_and_keeps_a_curve(cli, tmp_path):
-    done = cli("train", "1x2x2", *SMALL, "--rounds", 1, "--target", 1, "--out", tmp_path / "run", "--json")
+def test_it_trains_keeps_a_curve_and_goes_on(cli, tmp_path):
+    run = tmp_path / "run"
+    words = ("train", "1x1x2", *SMALL, "--target", 1, "--json", "--out", run, "--rounds")
+    done = cli(*words, 1)
     assert done.code == 5, done.err
     assert done.json["rounds"] == 1 and done.json["games"] == 4 and done.json["rank"] is None
-    curve = [json.loads(line) for line in (tmp_path / "run" / "curve.jsonl").read_text().splitlines()]
-    assert [line["round"] for line in curve] == [1] and len(curve[0]["losses"]) == 6
-    assert "train 1x2x2 (A 1x2 . B 2x2) over F2: target rank 1, 4 games of 4 simulations a move" in done.err
-    more = cli("train", "1x2x2", *SMALL, "--rounds", 2, "--target", 1, "--out", tmp_path / "run", "--json")
-    assert more.json["rounds"] == 2 and "going on after round 1, 4 games" in more.err
-    other = cli("train", "1x2x2", *SMALL, "--rounds", 3, "--seed", 1, "--out", tmp_path / "run")
+    assert [line["round"] for line in curve_of(run)] == [1] and len(curve_of(run)[0]["losses"]) == 6
+    assert (run / "curve.svg").read_text().startswith("<?xml")
+    assert "train 1x1x2 (A 1x1 . B 1x2) over F2: target rank 1, 4 games of 4 simulations a move; about" in done.err
+    first = load(run)
+    assert first.facts["trained_games"] == 4 and first.search.simulations == 4 and first.games == 4
+    shutil.copytree(run / "checkpoints", tmp_path / "first")
+    more = cli(*words, 3)
+    assert more.json["rounds"] == 3 and "going on after round 1, 4 games" in more.err
+    before = curve_of(run)
+    assert [line["round"] for line in before] == [1, 2, 3] and load(run).facts["trained_games"] == 12
+    # As after a kill between a line of the curve and the next checkpoint: what is played again stands there once.
+    shutil.rmtree(run / "checkpoints")
+    (tmp_path / "first").rename(run / "checkpoints")
+    with (run / "curve.jsonl").open("a") as file:
+        file.write('{"round": 4, "sec')
+    assert cli(*words, 3).code == 5
+    again = curve_of(run)
+    assert [line["round"] for line in again] == [1, 2, 3]
+    assert [line["losses"] for line in again] == [line["losses"] for line in before]
+    seconds = [line["seconds"] for line in again]
+    assert seconds == sorted(seconds)
+    other = cli(*words, 4, "--seed", 1)
     assert other.code == 1 and "holds the training of another course; choose an empty folder" in other.err
+    # What was learned is where another training begins.
+    further = cli("train", "1x1x2", *SMALL, "--target", 1, "--rounds", 1, "--weights", run, "--out", tmp_path / "b")
+    assert further.code == 5 and curve_of(tmp_path / "b")[0]["losses"] != before[0]["losses"]
+    small = cli("train", "1x1x2", *SMALL[:-6], "--channels", 2, "--rounds", 1, "--weights", run)
+    assert small.code == 1 and "do not fit 1x1x2 over F2 with 2 channels" in small.err
+
+
+def test_two_trainings_in_one_folder_are_refused(cli, tmp_path):
+    from filelock import FileLock
+
+    (tmp_path / "run").mkdir()
+    with FileLock(tmp_path / "run" / "lock"):
+        done = cli("train", "1x1x2", *SMALL, "--rounds", 1, "--out", tmp_path / "run")
+    assert done.code == 1 and "another process trains in" in done.err
 
 
 @pytest.mark.parametrize(
@@ -49,6 +83,8 @@ def test_it_trains_stores_and_keeps_a_curve(cli, tmp_path):
         (["2x2x2", "--candidates", "65"], "candidates is 65; a node holds at most 64"),
         (["2x2x2", "--hits", "2"], "hits is 2.0; it must lie between 0 and 1"),
         (["2x2x2", "--budget", "soon"], "soon"),
+        (["2x2x2", "--games", "100000000"], "free; lower --games, --simulations, --candidates, --channels or --batch"),
+        (["2x2x2", "--batch", "100000000"], "GB of memory: trees 0.187 MB, network in play 1.74 MB, in training"),
     ],
 )
 def test_what_makes_no_sense_is_refused(cli, words, message):
@@ -59,7 +95,7 @@ def test_what_makes_no_sense_is_refused(cli, words, message):
 def test_after_kill_9_it_goes_on(home, tmp_path):
     out = tmp_path / "run"
     limits = ["--target", "1", "--out", str(out), "--save", "0"]
-    words = ["train", "1x2x2", *map(str, SMALL), *limits, "--rounds"]
+    words = ["train", "1x1x2", *map(str, SMALL), *limits, "--rounds"]
     command = [sys.executable, "-m", "subcubic", *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "SUBCUBIC_CATALOG": str(home / "catalog")}
     running = subprocess.Popen([*command, "100000"], env=environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
@@ -69,6 +105,11 @@ def test_after_kill_9_it_goes_on(home, tmp_path):
         time.sleep(0.2)
     running.send_signal(signal.SIGKILL)
     running.communicate()
+    with curve.open("a") as file:
+        file.write(json.dumps({**curve_of(out)[-1], "round": 1000}) + '\n{"round"')
     again = subprocess.run([*command, "1"], env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert "going on after round" in again.stderr, again.stderr
     assert again.returncode == 5
+    (number,) = (int(word) for word in re.findall(r"going on after round (\d+)", again.stderr))
+    assert [line["round"] for line in curve_of(out)] == list(range(1, number + 1))
+    assert (out / "curve.svg").exists()

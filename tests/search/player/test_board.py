@@ -13,6 +13,7 @@ from search.player.board import Board
 from search.player.ending import scheme_of, slice_terms
 
 BOARDS = [Board(Format(2, 2, 2), Ring.F2), Board(Format(2, 2, 2), Ring.Z), Board(Format(2, 1, 3), Ring.Z)]
+pytestmark = pytest.mark.usefixtures("compile_quickly")
 boards = pytest.mark.parametrize("board", BOARDS, ids=lambda board: f"{board.format}-{board.ring}")
 
 
@@ -30,11 +31,12 @@ def test_strassen_ends_the_game():
     for ring in (Ring.F2, Ring.Z):
         board = Board(Format(2, 2, 2), ring)
         moves = numbers(board, strassen(ring))
+        after, bound = jax.jit(board.after), jax.jit(board.bound)
         residual = board.opening()[None].astype(np.int32)
-        bounds = [int(board.bound(residual)[0])]
+        bounds = [int(bound(residual)[0])]
         for move in moves:
-            residual = board.after(residual, move[None])
-            bounds.append(int(board.bound(residual)[0]))
+            residual = after(residual, move[None])
+            bounds.append(int(bound(residual)[0]))
         assert bounds[0] == 8 and bounds[-1] == 0 and bounds[-2] == 1
         # The plain bound rises on the way: by itself it leads away from Strassen's scheme.
         assert max(bounds) > 8
@@ -47,7 +49,7 @@ def test_strassen_ends_the_game():
 @boards
 def test_what_is_left_is_written_as_its_bound_says(board):
     total = np.asarray(board.total(random_moves(board, 6).reshape(2, 3, 3), np.array([1, 3])))
-    for residual, bound in zip(total, np.asarray(board.bound(total)), strict=True):
+    for residual, bound in zip(total, np.asarray(jax.jit(board.bound)(total)), strict=True):
         u, v, w = slice_terms(board, residual.astype(np.int64))
         assert len(u) == bound
         assert (np.asarray(board.reduced(np.einsum("ta,tb,tc->abc", u, v, w))) == residual).all()
@@ -61,15 +63,17 @@ def test_the_bound_over_the_integers_is_not_that_modulo_three():
 
 @boards
 def test_games_in_other_bases_end_as_schemes(board):
-    bases = board.bases(jax.random.key(3), 5)
-    residual = board.changed(np.broadcast_to(board.opening(), (5, *board.sizes)).astype(np.int32), bases)
+    bases = jax.jit(board.bases, static_argnums=1)(jax.random.key(3), 5)
+    residual = jax.jit(board.changed)(np.broadcast_to(board.opening(), (5, *board.sizes)).astype(np.int32), bases)
     moves = random_moves(board, 5, seed=4)
-    left = board.after(residual, moves)
+    left = jax.jit(board.after)(residual, moves)
+    bounds = np.asarray(jax.jit(board.bound)(left))
+    left, bases = np.asarray(left), [np.asarray(basis) for basis in bases]
     schemes = set()
     for game in range(5):
         scheme = scheme_of(board, moves[game], left[game], tuple(basis[game] for basis in bases))
         assert is_exact(scheme) and scheme.ring is board.ring
-        assert scheme.rank == 1 + int(board.bound(left[game : game + 1])[0])
+        assert scheme.rank == 1 + int(bounds[game])
         schemes.add(digest(scheme))
     assert len(schemes) > 1
 

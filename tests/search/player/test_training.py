@@ -23,6 +23,7 @@ from search.player.saving import Checkpoints
 from search.player.training import Found, Round, begin, learn
 from tests.fuzzing import rare
 
+pytestmark = pytest.mark.usefixtures("compile_quickly")
 SMALL = Sizes(channels=8, rounds=1)
 TINY = Course(
     Format(2, 2, 2),
@@ -31,16 +32,8 @@ TINY = Course(
     sizes=SMALL,
     search=Search(4, 4),
     lessons=Lessons(batch=16, warm=20, steps=10, memory=256),
-    rounds=4,
+    rounds=5,
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compile_quickly():
-    """Most of the time here is spent on compiling."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture(scope="module", params=[Ring.F2, Ring.Z], ids=str)
@@ -169,10 +162,16 @@ def test_the_pool_keeps_the_shortest_games():
     assert (pool.drawn(rng)[:2, 7:] == 0).all()
 
 
+@pytest.fixture(scope="module")
+def whole():
+    """A training from its beginning to its end: state and events."""
+    state = begin(TINY)
+    return state, list(learn(TINY, state))
+
+
 @pytest.mark.parametrize("ring", [Ring.F2, rare(Ring.Z)], ids=str)
-def test_training_yields_exact_schemes_and_a_curve(ring):
-    course = dataclasses.replace(TINY, ring=ring, rounds=5)
-    events = list(learn(course))
+def test_training_yields_exact_schemes_and_a_curve(ring, whole):
+    events = whole[1] if ring is Ring.F2 else list(learn(dataclasses.replace(TINY, ring=ring)))
     curve = [event for event in events if isinstance(event, Round)]
     assert [line.round for line in curve] == [1, 2, 3, 4, 5] and [line.games for line in curve] == [0, 0, 8, 16, 24]
     assert curve[-1].simulations == 24 * 4 * 8 and curve[-1].steps == 50
@@ -183,24 +182,24 @@ def test_training_yields_exact_schemes_and_a_curve(ring):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # files that the library leaves open
-def test_what_was_stopped_goes_on_as_if_it_had_not(tmp_path):
-    whole = begin(TINY)
-    curve = [event for event in learn(TINY, whole) if isinstance(event, Round)]
+def test_what_was_stopped_goes_on_as_if_it_had_not(tmp_path, whole):
+    state, events = whole
+    curve = [event for event in events if isinstance(event, Round)]
     half = dataclasses.replace(TINY, rounds=3)
-    state = begin(half)
-    list(learn(half, state))
+    stopped = begin(half)
+    list(learn(half, stopped))
     checkpoints = Checkpoints(tmp_path / "checkpoints", TINY)
     assert checkpoints.latest() is None
-    checkpoints.save(state)
+    checkpoints.save(stopped)
     checkpoints.close()
     again = Checkpoints(tmp_path / "checkpoints", TINY)
     restored = again.latest()
-    assert restored.rounds == 3 and restored.played == state.played
+    assert restored.rounds == 3 and restored.played == stopped.played
     rest = [event for event in learn(TINY, restored) if isinstance(event, Round)]
     assert [line.losses for line in rest] == [line.losses for line in curve[3:]]
-    for one, other in zip(jax.tree.leaves(whole.weights), jax.tree.leaves(restored.weights), strict=True):
+    for one, other in zip(jax.tree.leaves(state.weights), jax.tree.leaves(restored.weights), strict=True):
         assert np.array_equal(one, other)
-    assert np.array_equal(whole.pool.moves, restored.pool.moves)
+    assert np.array_equal(state.pool.moves, restored.pool.moves)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
