@@ -315,11 +315,13 @@ enum cudaDeviceAttr {
   cudaDevAttrComputeCapabilityMajor,
   cudaDevAttrMaxSharedMemoryPerBlockOptin
 };
-struct cudaFuncAttributes {};
-static int multiprocessors = 2, capability = 8;
+struct cudaFuncAttributes {
+  int ptxVersion;
+};
+static int multiprocessors = 2, capability = 8, built_for = 90;
 static const char* cudaGetErrorString(cudaError_t code) { return code && violation ? violation : "no error"; }
 static cudaError_t cudaGetLastError() { return cudaSuccess; }
-static cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) { return cudaSuccess; }
+static cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* of, const void*) { return of->ptxVersion = built_for, cudaSuccess; }
 static cudaError_t cudaFuncSetAttribute(const void*, int, int) { return cudaSuccess; }
 static cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
 static cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }

@@ -194,7 +194,7 @@ BREAKS = {
     ],
     "nt": [
         ("b[j][half][0][q + 1], b[j][half][1][q + 1]", "b[j][half][1][q + 1], b[j][half][0][q + 1]"),
-        ("8 * j < at.columns ? there : 0", "there"),
+        ("8 * j < at.columns ? at.depth - at.k - 32 * half : 0", "at.depth - at.k - 32 * half"),
         ("a[i][half][q + 1]", "a[i][half][q]"),
     ],
 }
@@ -265,3 +265,9 @@ def test_the_rule_is_narrower_for_fewer_rows_and_fills_the_device(kernel_of_bf16
 @pytest.fixture(scope="module")
 def kernel_of_bf16(tmp_path_factory):
     return built(tmp_path_factory.mktemp("thin"), "bf16", "bf16", "nn")
+
+
+def test_code_for_an_earlier_architecture_has_no_clusters(tmp_path):
+    """The driver makes code for this device of PTX for an earlier one, in which cluster instructions are left out."""
+    change = lambda text: f"static const int for_80 = built_for = 80;\n{text}"  # noqa: E731
+    assert built(tmp_path, "bf16", "bf16", "nn", change).most_split == 1

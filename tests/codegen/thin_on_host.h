@@ -17,6 +17,11 @@ static float read_peer(const float* mine, int rank) {
   return cluster_floats[rank][place];
 }
 
+template <class T>
+T fetch(const T* from) {
+  return __ldg(from);
+}
+
 static uint4 stream_16(const void* from, bool there) {
   uint4 to = {};
   if (!there) return to;

@@ -48,6 +48,8 @@ Status open_device(Handle& handle) {
       if (code)
         return report(kMissing, "the file was built for another architecture than this device's: %s",
                       cudaGetErrorString(code));
+      // What the driver made of PTX for an earlier architecture has no clusters, and would not wait for what is before it.
+      if (attributes.ptxVersion < 90) handle.clusters = false;
       code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, tile.shared[more]);
       if (Status status = checked(code, "loading a kernel")) return status;
       // More than 8 blocks in a cluster is more than every device promises; without it there are 8.

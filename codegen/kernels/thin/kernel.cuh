@@ -72,7 +72,11 @@ __global__ void __launch_bounds__(Tile::threads, kBlocksAtOnce<Tile>) thin(const
     float value = task.alpha * sum;
     if (task.beta != 0.f) value += task.beta * static_cast<float>(*to);
 #ifdef SUBCUBIC_EPILOGUE
-    value = finished(value, extras, before + row, column);
+    value = Steps::apply(value, extras.scale, [&](int operand) {
+      Accumulator of_step;
+      widen(fetch(extra_at(extras, operand, before + row, column)), of_step);
+      return of_step;
+    });
 #endif  // SUBCUBIC_EPILOGUE
     narrow(value, *to);
   };

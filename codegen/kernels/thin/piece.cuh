@@ -19,19 +19,19 @@ __device__ __forceinline__ void load_few(uint32_t (&to)[COUNT / 2], const Input*
   for (int i = 0; i < COUNT / 2; ++i) to[i] = 0;
   if constexpr (WHOLE && COUNT == 8) {
     if (there > 0) {
-      const uint4 words = __ldg(reinterpret_cast<const uint4*>(from));
+      const uint4 words = fetch(reinterpret_cast<const uint4*>(from));
       to[0] = words.x, to[1] = words.y, to[2] = words.z, to[3] = words.w;
     }
   } else if constexpr (WHOLE) {
     if (there > 0) {
-      const uint2 words = __ldg(reinterpret_cast<const uint2*>(from));
+      const uint2 words = fetch(reinterpret_cast<const uint2*>(from));
       to[0] = words.x, to[1] = words.y;
     }
   } else {
     const uint16_t* bits = reinterpret_cast<const uint16_t*>(from);
 #pragma unroll
     for (int i = 0; i < COUNT; ++i)
-      if (i < there) to[i / 2] |= static_cast<uint32_t>(__ldg(bits + i)) << 16 * (i % 2);
+      if (i < there) to[i / 2] |= static_cast<uint32_t>(fetch(bits + i)) << 16 * (i % 2);
   }
 }
 

@@ -8,13 +8,20 @@ namespace {
 extern __shared__ __align__(16) float thin_sums[];
 __device__ __forceinline__ float* shared_floats() { return thin_sums; }
 
+// What any kernel before has written. Loads of thin kernels are never non-coherent ones, as that of __ldg, which ask that
+// nothing writes the place as long as the kernel runs: it may have come while the one before still wrote.
+template <class T>
+__device__ __forceinline__ T fetch(const T* from) {
+  return *from;
+}
+
 // 16 bytes that are read once, past the first cache; zero without reading unless `there`. Volatile, so that none moves to
 // the other side of a wait.
 __device__ __forceinline__ uint4 stream_16(const void* from, bool there) {
   uint4 to;
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n"
       "mov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
-      "@p ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+      "@p ld.global.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
       : "=&r"(to.x), "=&r"(to.y), "=&r"(to.z), "=&r"(to.w)
       : "l"(from), "r"(static_cast<int>(there)));
   return to;
