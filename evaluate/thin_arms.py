@@ -16,6 +16,7 @@ from evaluate.thin import Product, ThinKernel, Way
 from evaluate.timing import Launch
 
 _LEAST_LAUNCHES = 24  # of a graph, so that its own start does not count
+_MOST_SETS = 1024  # of weights: small ones need no more, since what a launch itself takes counts more than the memory
 _PLACES = 6  # algorithms of cuBLASLt that are tried, of those that its heuristic ranks
 
 
@@ -71,10 +72,10 @@ class Operands:
 
 
 def draw_operands(xp: Any, what: Grouped, dtype: str, layout: str, l2_bytes: int, seed: int = 0) -> Operands:
-    """Standard normal operands; sets of weights of at least three times the cache."""
+    """Standard normal operands; sets of weights of at least three times the cache, or ``_MOST_SETS`` of small ones."""
     (m, n, k), groups = what.shape, what.groups
     shape = (groups * n, k) if layout == "nt" else (groups * k, n)
-    sets = 1 + ceil(3 * l2_bytes / (groups * k * n * DTYPES[dtype].bytes))
+    sets = min(1 + ceil(3 * l2_bytes / (groups * k * n * DTYPES[dtype].bytes)), _MOST_SETS)
     rng = xp.random.default_rng(seed)
     left = draw(xp, rng, (groups * m, k), dtype)
     rights = [draw(xp, rng, shape, dtype, side="b", transposed=layout == "nt") for _ in range(sets)]

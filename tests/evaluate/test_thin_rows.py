@@ -119,6 +119,22 @@ def test_errors_are_those_of_the_last_set_of_weights(on_host):
     assert operands.error(number) < 0.005 < 0.5 < operands.error(number + 1)
 
 
+def test_what_a_kernel_does_not_write_is_no_result(on_host, monkeypatch):
+    operands = drawn(Grouped(1, (5, 72, 64)))
+    nothing = lambda number: None  # noqa: E731
+    ours, allowed = thin_tuning.errors(operands, nothing, nothing)
+    assert not ours <= allowed
+    monkeypatch.setattr(thin_tuning, "errors", lambda *_: (ours, 1.0))
+    with thin_bench.open_thin(on_host["nn"], thin_on_host.prefix(thin_on_host.PLAN)) as kernel:
+        with pytest.raises(WrongError, match="its relative error is nan"):
+            thin_tuning.tuned(kernel, Grouped(1, (5, 72, 64)), "bf16", "nn", H200)
+
+
+def test_small_weights_have_no_more_sets_than_a_graph_can_launch(on_host, monkeypatch):
+    monkeypatch.setattr(thin_arms, "_MOST_SETS", 7)
+    assert len(drawn(Grouped(1, (1, 1, 1))).rights) == 7
+
+
 def test_a_handful_begins_with_the_rule_and_holds_its_neighbours():
     found = handful(Way(0, 4), [64, 64, 128, 256])
     assert found[0] == Way(0, 4) and {Way(0, 2), Way(0, 8)} <= set(found) and len(found) == len(set(found)) <= 8
