@@ -28,8 +28,7 @@ class Cupy(Numpy):
     def signatures(self, a: Any, b: Any, out: Any | None) -> tuple[Any, ...]:
         # One tuple, and no calls of ``signature``: this is most of the look-up of every product. x.device, x.flags and
         # x.strides are made anew each time they are asked for; _c_contiguous is an attribute of CuPy's own. Where it is
-        # true, strides differ in dimensions of one element only, of which products that reach a kernel have none but
-        # leading ones: all their sides have at least 256.
+        # true, strides differ in dimensions of one element only, along which no kernel steps.
         found = (
             a.dtype,
             a.shape,
@@ -68,6 +67,10 @@ class Cupy(Numpy):
     def current(self, x: Any) -> contextlib.AbstractContextManager[Any]:
         # Entering a device takes the host longer than asking which one is current.
         return HERE if x.data.device_id == self.xp.cuda.runtime.getDevice() else x.device
+
+    def settle(self, x: Any) -> None:
+        with self.current(x):
+            self.xp.cuda.get_current_stream().synchronize()
 
     def stream(self, x: Any) -> int:
         return int(self.xp.cuda.get_current_stream().ptr)

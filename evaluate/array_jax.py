@@ -87,6 +87,9 @@ class Jax(Cupy):
     def ready(self, *arrays: Any) -> None:
         self.jax.block_until_ready([x for x in arrays if isinstance(x, self.jax.Array)])
 
+    def settle(self, x: Any) -> None:
+        self.ready(x)
+
     def finish(self, x: Any, like: Any) -> Any:
         self.xp.cuda.get_current_stream().synchronize()
         return self.jax.dlpack.from_dlpack(x)

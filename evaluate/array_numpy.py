@@ -113,6 +113,9 @@ class Numpy:
     def ready(self, *arrays: Any) -> None:
         """Lets the stream see what was queued for the arrays."""
 
+    def settle(self, x: Any) -> None:
+        """Waits until what was queued for an array on the current stream has been done."""
+
     def finish(self, x: Any, like: Any) -> Any:
         """A result of ``empty`` as the caller's type."""
         return x

@@ -100,6 +100,11 @@ class Torch(Numpy):
         place = x.get_device()  # -1 for the host, where asking for the current device may raise
         return HERE if place < 0 or place == self.xp.cuda.current_device() else self.xp.cuda.device(place)
 
+    def settle(self, x: Any) -> None:
+        if x.is_cuda:
+            with self.current(x):
+                self.xp.cuda.current_stream().synchronize()
+
     def stream(self, x: Any) -> int:
         return int(self.xp.cuda.current_stream().cuda_stream)
 

@@ -211,7 +211,10 @@ class Decider:
         k, n = b.shape
         made = Problem((rows, n, k), dtype, layout, False, (rows, n))
         nothing = Packed(b, None, None, dtype, layout)
-        if library.capturing(b) or options.max_workspace == 0 or small(made.shape):
+        if library.capturing(b):
+            return nothing
+        library.settle(b)  # thin products read it while the kernel before them ends, which must not be what writes it
+        if options.max_workspace == 0 or small(made.shape):
             return nothing
         with self._lock:
             return self._packed(library, b, made, options, nothing)

@@ -23,10 +23,10 @@ from evaluate.kernel import KernelError
 from evaluate.machine import RowsOf
 from evaluate.opened import Kernels, Opened
 from evaluate.problem import same_library
-from evaluate.thin_choice import TUNING_SHARE, Countdown, ThinChoices
+from evaluate.thin_choice import Countdown, ThinChoices
 from evaluate.trials import Trials
 from evaluate.verdicts import Verdicts
-from evaluate.wishes import Options
+from evaluate.wishes import TUNING_SHARE, Options
 
 # The plan of a named scheme: reference, levels, orbit. Raises LookupError or ValueError where there is none at hand.
 PlanOf = Callable[[str, int, str], Plan]
@@ -157,6 +157,8 @@ class Dispatcher:
         scale: bool | str = False,
     ) -> Packed:
         """Make the planes of a constant right operand, such as weights, once for all products with it.
+
+        On a GPU it waits until what writes ``b`` has ended, since products of few rows do not wait for that again.
 
         Args:
             b: [K, N]; it must not change as long as the result is used.

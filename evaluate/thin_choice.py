@@ -27,8 +27,8 @@ from evaluate.thin_tuning import tuned
 from evaluate.trial import WrongError
 from evaluate.verdicts import Verdict, Verdicts, generator_hash
 
-TUNING_SHARE = 0.05  # of the time spent in products of a shape
 _TUNING_S, _BUILD_S = 3.0, 10.0  # what looking for a tile takes, and compiling before the first one of a type
+_MOST_WAITING = 4096
 _LAUNCH_S, _BYTES_S = 3e-6, 2e12  # of a product, so that its time is rather taken for too short
 _REFUSALS: tuple[type[Exception], ...] = (
     *(MissingCompilerError, BuildError, DeviceMissingError, KernelError, WrongError, CublasError),
@@ -140,6 +140,8 @@ class ThinChoices:
         cost = _TUNING_S + (0.0 if self._compiled(problem) else _BUILD_S)
         each = _LAUNCH_S + problem.bytes / _BYTES_S
         calls = 0 if share == inf else ceil(cost / (share * each))
+        if len(self._waiting) >= _MOST_WAITING:  # of shapes that change at every call
+            self._waiting.clear()
         wait = self._waiting.setdefault(key, Countdown(calls))
         if wait.left <= 0 or calls <= 0:
             return None

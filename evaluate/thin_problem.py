@@ -86,8 +86,8 @@ def multiply(library: Numpy, kernel: ThinKernel, problem: ThinProblem, way: Way,
 
     def product(a: Any, b: Any, out: Any) -> Any:
         with library.current(a):
-            library.ready(a, b)
             flat = a if stacked or a.ndim == 2 else a.reshape(-1, k)
+            library.ready(flat, b)  # reshaping may be a copy that is still to be made
             # Rows of a result in any other memory are short enough to be copied.
             straight = (
                 out is not None

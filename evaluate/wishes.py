@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 AUTO = "auto"  # decided by a sample of the operands
+TUNING_SHARE = 0.05  # of the time spent in thin products of a shape
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Options:
     tune: bool = True
     guard: bool = False
     scale: bool | str = False
-    tuning_share: float = 0.05
+    tuning_share: float = TUNING_SHARE
 
     def __post_init__(self) -> None:
         if not isinstance(self.scale, bool) and self.scale != AUTO:

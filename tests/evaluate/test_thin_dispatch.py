@@ -10,7 +10,7 @@ import pytest
 from catalog.known import classical
 from catalog.scheme import Format
 from codegen.plan import plan
-from evaluate import thin_choice
+from evaluate import array_jax, thin_choice
 from evaluate.dispatch import Dispatcher
 from evaluate.kernel import Built, KernelError
 from evaluate.verdicts import Verdict, Verdicts
@@ -108,6 +108,14 @@ def test_weights_that_were_packed_are_read_early(device, looked, tmp_path, monke
     assert seen == [1, 2]
 
 
+def test_packing_waits_for_what_writes_the_weights(device, tmp_path, monkeypatch):
+    waited = []
+    monkeypatch.setattr(device.stream, "synchronize", lambda: waited.append(1), raising=False)
+    dispatcher = thin(device, tmp_path)
+    dispatcher.pack(device.array(draw(K, N)), rows=1)
+    assert waited
+
+
 def test_out_is_written_wherever_it_lies(device, looked, tmp_path):
     dispatcher = thin(device, tmp_path)
     a, b = device.array(draw(M, K)), device.array(draw(K, N, seed=1))
@@ -128,6 +136,14 @@ def test_jax_gets_its_own_arrays_back(with_jax, looked, tmp_path):
     found, told = thin(with_jax, tmp_path).matmul(a, b, explain=True, tuning_share=inf)
     assert type(found) is type(a) and (values(found) == values(a) @ values(b)).all()
     assert told.choice.startswith("thin kernel")
+
+
+def test_jax_is_waited_for_after_rows_were_gathered(with_jax, looked, tmp_path, monkeypatch):
+    library, seen = array_jax.Jax, []
+    monkeypatch.setattr(library, "ready", lambda self, *arrays: seen.append([x.shape for x in arrays]))
+    a, b = with_jax.array(draw(2, 3, K)), with_jax.array(draw(K, N, seed=1))
+    found = thin(with_jax, tmp_path).matmul(a, b, tuning_share=inf)
+    assert (values(found) == values(a) @ values(b)).all() and [(6, K), (K, N)] in seen
 
 
 def test_the_vendor_runs_where_no_tile_won(device, looked, tmp_path):
@@ -163,6 +179,7 @@ def test_tiles_are_looked_for_when_that_is_a_small_share_of_the_calls(device, lo
         dispatcher.matmul(a, b, tuning_share=0.5)
     assert not looked["problems"]
     assert dispatcher.matmul(a, b, explain=True, tuning_share=0.5)[1].choice.startswith("thin kernel")
+    monkeypatch.setattr(thin_choice, "_MOST_WAITING", 2)
     for m in range(1, 5):  # shapes that change at every call
         dispatcher.matmul(device.array(draw(m, K)), b, tuning_share=0.05)
     assert len(looked["problems"]) == 1
