@@ -44,7 +44,7 @@ def joined(names: Sequence[str], dtypes: Sequence[str], epilogue: Epilogue = NOT
         names: paths without their suffix, in order.
         dtypes: storage types that the text uses; the headers of others are left out, since they are the slowest part
             of its compilation.
-        epilogue: what follows the product; with one the files of ``epilogue_parts`` are among the names.
+        epilogue: what follows the product; with one the names are those of ``with_epilogue``.
 
     Returns:
         The includes of system headers, sorted, and everything else.

@@ -132,13 +132,13 @@ def _whole(xp: Any, first: Any, second: Any, q: Any, k: Any, v: Any) -> tuple[Ca
     size = max(kernel.workspace_bytes(*each) for kernel, each in zip((first, second), sizes, strict=True))
     workspace = xp.zeros(size, xp.uint8)
     stream = xp.cuda.get_current_stream()
-    shared = (workspace.data.ptr, size)
+    shared, softmax = (workspace.data.ptr, size), _softmax(xp)
 
     def run() -> None:
         for number in range(heads):
             places = (q[number].data.ptr, k[number].data.ptr, scores.data.ptr)
             first.launch(stream.ptr, sizes[0], *places, *shared, leading=(head, head, tokens), alpha=head**-0.5)
-            _softmax(xp)((tokens,), (1024,), (scores, tokens))
+            softmax((tokens,), (1024,), (scores, tokens))
             places = (scores.data.ptr, v[number].data.ptr, out[number].data.ptr)
             second.launch(stream.ptr, sizes[1], *places, *shared, leading=(tokens, head, head))
         stream.synchronize()

@@ -97,6 +97,9 @@ def open_cublaslt(
         set_preference = library.cublasLtMatmulPreferenceSetAttribute
         _set(set_preference, preference, _MAX_WORKSPACE, ctypes.c_uint64(WORKSPACE_BYTES))
         _set(set_preference, preference, _REDUCTIONS, ctypes.c_uint32(_COMPUTE_TYPE))
+        workspace = xp.empty(WORKSPACE_BYTES, dtype=xp.uint8)
+        if "bias" in epilogue:  # a heuristic may ask for its place, and then only for how it is aligned
+            _set(library.cublasLtMatmulDescSetAttribute, product, _BIAS, ctypes.c_void_p(workspace.data.ptr))
         ranked, count = (_Heuristic * (place + 1))(), ctypes.c_int()
         call(
             library.cublasLtMatmulAlgoGetHeuristic,
@@ -104,7 +107,6 @@ def open_cublaslt(
         )
         if count.value <= place or ranked[place].status:
             raise CublasError(f"cuBLASLt has no algorithm {place + 1} for {m} x {k} by {k} x {n} in {dtype}")
-        workspace = xp.empty(WORKSPACE_BYTES, dtype=xp.uint8)
         one, zero, stream = scalar(1), scalar(0), xp.cuda.get_current_stream().ptr
 
         def gemm(a: int, b: int, c: int, bias: int = 0) -> None:

@@ -142,6 +142,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, const Product *p, const Stored 
 {
     if (!handle || !fits(p, a, b, c) || c != d || wanted < 1 || preference->reductions != 2) return 7;
     *count = a->rows < 100 ? wanted < 2 ? wanted : 2 : 0; /* two algorithms, none for larger ones */
+    if (p->epilogue & 4 && !p->bias) return 15;
     for (int i = 0; i < *count; ++i) found[i] = (Heuristic){{42}, preference->workspace, 0, 1.0f, {0}};
     return 0;
 }
