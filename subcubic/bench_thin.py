@@ -13,7 +13,8 @@ from subcubic.version import commit
 SET = "thin"
 _TIMER = (
     "CUDA events around replays of a CUDA graph, whose launches read each set of weights in turn, together more than "
-    "three times the L2 cache or 1024 sets; interleaved pairs in random order, medians, 95 % bootstrap interval of the ratio"
+    "three times the L2 cache or 1024 sets; interleaved pairs in random order, medians, 95 % bootstrap interval of the "
+    "ratio"
 )
 
 

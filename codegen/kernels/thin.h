@@ -25,7 +25,7 @@ int SCHEME_tiles(void);
 int SCHEME_columns(int tile);
 int SCHEME_most_split(void* handle);
 
-/* What the rule takes for a product; only its sizes are looked at. */
+/* What the rule takes for a product, which is refused as by a launch; nothing of it is read. */
 int SCHEME_choose(void* handle, const SCHEME_product* product, int32_t* tile, int32_t* split);
 
 /* Queues one kernel on the stream; no workspace, no allocation, no synchronisation, so it can be captured in a CUDA graph.

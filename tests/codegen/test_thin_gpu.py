@@ -156,6 +156,7 @@ def test_a_graph_repeats_it(opened):
     out = cupy.zeros(3 * 128 * NUMPY[c_dtype].itemsize, np.uint8)
     product = Product(1, 3, 128, 256, 1.0, 0.0, place_a, 256, 0, place_b, stored.shape[2], 0, out.data.ptr, 128, 0)
     product.tile, product.split = -1, 0
+    cupy.cuda.Device().synchronize()  # another stream wrote the operands
     with cupy.cuda.Stream(non_blocking=True) as stream:
         stream.begin_capture()
         kernel.launch(stream.ptr, product)
@@ -167,6 +168,38 @@ def test_a_graph_repeats_it(opened):
     assert left.nbytes and right.nbytes  # they live until here
     found = cupy.asnumpy(out).view(NUMPY[c_dtype]).reshape(3, 128).astype(float)
     np.testing.assert_array_equal(found, (a @ b)[0])
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_launches_that_come_early_wait_for_what_the_one_before_writes(opened, captured):
+    """A product with a permutation, again and again, from one of two matrices into the other."""
+    import cupy
+
+    kernel, (dtype, c_dtype, layout) = opened
+    if c_dtype != dtype:
+        pytest.skip("C cannot be the next A")
+    m, n, steps = 5, 1024, 64
+    a = np.random.default_rng(0).integers(-100, 101, (1, m, n))
+    shift = np.roll(np.eye(n), 1, axis=1)[None]
+    stored = np.ascontiguousarray(shift.transpose(0, 2, 1)) if layout == "nt" else shift
+    right, place_b = on_device(stored.astype(NUMPY[dtype]), 0, 0)
+    for early, split in ((1, 1), (1, 4), (2, 2)):
+        (left, place_a), (out, place_c) = (on_device(x.astype(NUMPY[dtype]), 0, 0) for x in (a, 0 * a))
+        cupy.cuda.Device().synchronize()
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            if captured:
+                stream.begin_capture()
+            for step in range(steps):
+                places = (place_a, place_c) if step % 2 == 0 else (place_c, place_a)
+                product = Product(1, m, n, n, 1.0, 0.0, places[0], n, 0, place_b, n, 0, places[1], n, 0)
+                product.tile, product.split, product.early = -1, min(split, kernel.most_split), early
+                kernel.launch(stream.ptr, product)
+            if captured:
+                stream.end_capture().launch(stream)
+            stream.synchronize()
+        found = cupy.asnumpy(left).view(NUMPY[dtype]).reshape(m, n).astype(int)
+        np.testing.assert_array_equal(found, np.roll(a[0], steps, axis=1), f"early {early}, split {split}")
+    assert right.nbytes and out.nbytes  # they live until here
 
 
 def test_a_split_that_the_device_has_not_is_refused(opened):

@@ -139,13 +139,14 @@ Status launch(const Handle& handle, cudaStream_t stream, const SCHEME_product& p
   if (tiles > 65535) return report(kMisuse, "C has %lld columns, too many for tile %d", (long long)p.N, tile);
   const dim3 grid(split, static_cast<unsigned>(tiles), static_cast<unsigned>(p.groups));
   Task task = {A, B, static_cast<Output*>(p.C), p.lda, p.ldb, p.ldc, p.stride_a, p.stride_b, p.stride_c,
-                     p.offsets, static_cast<int>(p.M), static_cast<int>(p.N), static_cast<int>(p.K),
-                     static_cast<float>(p.alpha), static_cast<float>(p.beta), p.early};
+               p.offsets, static_cast<int>(p.M), static_cast<int>(p.N), static_cast<int>(p.K),
+               static_cast<float>(p.alpha), static_cast<float>(p.beta), p.early};
 #ifdef SUBCUBIC_EPILOGUE
   if (Status wrong = take_extras(given, p.N, task.extras)) return wrong;
   task.stride_vectors = p.stride_vectors;
 #endif  // SUBCUBIC_EPILOGUE
-  return checked(queue(with.kernels[more], grid, with.threads, with.shared[more], stream, p.early && handle.clusters, task), "the thin kernel");
+  const bool early = p.early && handle.clusters;
+  return checked(queue(with.kernels[more], grid, with.threads, with.shared[more], stream, early, task), "the thin kernel");
 }
 
 }  // namespace
