@@ -23,11 +23,12 @@ from evaluate.kernel import KernelError
 from evaluate.machine import Machine
 from evaluate.thin import ThinKernel, Way, build_thin, open_thin
 from evaluate.thin_problem import ThinProblem
-from evaluate.thin_tuning import tuned
+from evaluate.thin_tuning import BUDGET_S, tuned
 from evaluate.trial import WrongError
 from evaluate.verdicts import Verdict, Verdicts, generator_hash
 
-_TUNING_S, _BUILD_S = 3.0, 10.0  # what looking for a tile takes, and compiling before the first one of a type
+_TUNING_S = BUDGET_S + 2.0  # what looking for a tile takes
+_BUILD_S = 10.0  # compiling before the first one of a type
 _MOST_WAITING = 4096
 _LAUNCH_S, _BYTES_S = 3e-6, 2e12  # of a product, so that its time is rather taken for too short
 _REFUSALS: tuple[type[Exception], ...] = (
@@ -140,7 +141,7 @@ class ThinChoices:
         cost = _TUNING_S + (0.0 if self._compiled(problem) else _BUILD_S)
         each = _LAUNCH_S + problem.bytes / _BYTES_S
         calls = 0 if share == inf else ceil(cost / (share * each))
-        if len(self._waiting) >= _MOST_WAITING:  # of shapes that change at every call
+        if key not in self._waiting and len(self._waiting) >= _MOST_WAITING:  # shapes that change at every call
             self._waiting.clear()
         wait = self._waiting.setdefault(key, Countdown(calls))
         if wait.left <= 0 or calls <= 0:
@@ -162,7 +163,9 @@ class ThinChoices:
         return self._kernels[key]
 
 
-def look_now(plan: Plan, verdicts: Verdicts, info: DeviceInfo, problem: ThinProblem) -> Verdict:
+def look_now(
+    plan: Plan, verdicts: Verdicts, info: DeviceInfo, problem: ThinProblem, budget_s: float = BUDGET_S
+) -> Verdict:
     """Look for the tile of a product and keep the verdict, whatever was known before.
 
     Args:
@@ -170,13 +173,14 @@ def look_now(plan: Plan, verdicts: Verdicts, info: DeviceInfo, problem: ThinProb
         verdicts: where it is kept.
         info: the device, which is the current one.
         problem: the product.
+        budget_s: for trying tiles.
 
     Raises:
         As ``evaluate.thin_tuning.tuned`` and ``evaluate.thin.build_thin``.
     """
     built = build_thin(plan, info.arch, problem.dtype, problem.layout)
     with open_thin(built.path, built.name) as kernel:
-        found = tuned(kernel, problem.what, problem.dtype, problem.layout, info)
+        found = tuned(kernel, problem.what, problem.dtype, problem.layout, info, budget_s)
     verdicts.put(_facts(info, problem), found)
     return found
 

@@ -7,6 +7,7 @@ sets of weights, as in ``evaluate.thin_arms``, and they are replayed from graphs
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import inf
 from statistics import median
 from time import monotonic
 
@@ -23,10 +24,13 @@ from evaluate.windows import TRIAL, gpu_measure
 
 TOLERANCE = 8.0  # roundings to the type of C that an error may be beyond the vendor's
 _TRIALS, _FINALISTS, _FINALS = 2, 3, 5  # windows of each way, ways that are looked at again, and their windows
-_PAIRS, _LIMIT_S = 11, 2.0
+_PAIRS, _LIMIT_S = 11, 1.0
+BUDGET_S = 2.0  # for trying tiles, before the fastest meets the vendor's
 
 
-def tuned(kernel: ThinKernel, what: Grouped, dtype: str, layout: str, info: DeviceInfo) -> Verdict:
+def tuned(
+    kernel: ThinKernel, what: Grouped, dtype: str, layout: str, info: DeviceInfo, budget_s: float = BUDGET_S
+) -> Verdict:
     """The fastest of a handful of tiles against the faster of the vendor's two own choices.
 
     Args:
@@ -35,6 +39,7 @@ def tuned(kernel: ThinKernel, what: Grouped, dtype: str, layout: str, info: Devi
         dtype: of all matrices.
         layout: "nn" or "nt".
         info: the device, which is the current one.
+        budget_s: after which no further tile is tried; that of the rule always is.
 
     Returns:
         A verdict with the ``way`` of the fastest; ``setup_seconds`` is what this has taken.
@@ -46,19 +51,19 @@ def tuned(kernel: ThinKernel, what: Grouped, dtype: str, layout: str, info: Devi
         MemoryError: there is too little memory for the sets of weights.
     """
     try:
-        return _tuned(kernel, what, dtype, layout, info)
+        return _tuned(kernel, what, dtype, layout, info, budget_s)
     finally:
         release_memory()  # CuPy would keep it for a stream that is gone, while another library has too little
 
 
-def _tuned(kernel: ThinKernel, what: Grouped, dtype: str, layout: str, info: DeviceInfo) -> Verdict:
+def _tuned(kernel: ThinKernel, what: Grouped, dtype: str, layout: str, info: DeviceInfo, budget_s: float) -> Verdict:
     began, xp = monotonic(), array_module()
     try:
         with xp.cuda.Stream(non_blocking=True):
             operands = draw_operands(xp, what, dtype, layout, info.l2_bytes)
             measure = gpu_measure(xp, TRIAL, info.l2_bytes)
             rule = kernel.choose(operands.product(0))
-            times = ways_timed(operands, kernel, measure, handful(rule, kernel.tiles))
+            times = ways_timed(operands, kernel, measure, handful(rule, kernel.tiles), budget_s=budget_s)
             way = min(times, key=lambda way: times[way])
             with open_vendor(operands, further=False) as vendor:
                 arms = [replayed(operands, queue) for _, _, queue in vendor]
@@ -82,7 +87,12 @@ def _tuned(kernel: ThinKernel, what: Grouped, dtype: str, layout: str, info: Dev
 
 
 def ways_timed(
-    operands: Operands, kernel: ThinKernel, measure: Measure, ways: Iterable[Way], finals: int = _FINALS
+    operands: Operands,
+    kernel: ThinKernel,
+    measure: Measure,
+    ways: Iterable[Way],
+    finals: int = _FINALS,
+    budget_s: float = inf,
 ) -> dict[Way, float]:
     """Seconds of a graph for each way that the device can run; the fastest ones are looked at again.
 
@@ -92,9 +102,16 @@ def ways_timed(
         measure: times a window.
         ways: tiles and splits.
         finals: windows of those that are looked at again.
+        budget_s: after which no further way is tried; the first one always is.
     """
-    launches = {way: replayed(operands, thin_queue(operands, kernel, way)) for way in distinct(ways, kernel.most_split)}
-    times = {way: min(measure(launch) for _ in range(_TRIALS)) for way, launch in launches.items()}
+    began = monotonic()
+    launches: dict[Way, Launch] = {}
+    times: dict[Way, float] = {}
+    for way in distinct(ways, kernel.most_split):
+        if times and monotonic() - began > budget_s:
+            break
+        launches[way] = replayed(operands, thin_queue(operands, kernel, way))
+        times[way] = min(measure(launches[way]) for _ in range(_TRIALS))
     for way in sorted(times, key=lambda way: times[way])[:_FINALISTS]:
         times[way] = median(measure(launches[way]) for _ in range(finals))
     return times

@@ -10,6 +10,7 @@ from subcubic.bench_options import parse_shape, values
 from subcubic.errors import ExitCode, UsageError, guarded
 from subcubic.options import Dtype, Json, Layout, at_least
 from subcubic.output import note, print_json
+from subcubic.search_options import seconds_of
 
 _MOST_GROUPS = 65535
 
@@ -22,6 +23,7 @@ def tune(
     layout: Annotated[
         list[Layout] | None, typer.Option(help="nn, or nt for weights stored as [N, K]; may be given several times.")
     ] = None,
+    budget: Annotated[str, typer.Option(help="Time for trying tiles, for each product.")] = "2s",
     json_output: Json = False,
 ) -> ExitCode:
     """Look for the kernel of few rows that beats the vendor's libraries, a few seconds each, and keep what was found.
@@ -52,12 +54,13 @@ def tune(
     for order in orders:
         if order not in ("nn", "nt"):
             raise UsageError(f"thin kernels have the layouts nn and nt, not {order}")
+    spent = seconds_of(budget)
     gpu, trivial, verdicts = require_gpu(), plan(classical(Format(1, 1, 1))), Verdicts()
     rows: list[dict[str, Any]] = []
     for kind in kinds:
         for order in orders:
             for size in sizes:
-                found = look_now(trivial, verdicts, gpu, ThinProblem(Grouped(groups, size), kind, order))
+                found = look_now(trivial, verdicts, gpu, ThinProblem(Grouped(groups, size), kind, order), spent)
                 m, n, k = size
                 rows.append(
                     {

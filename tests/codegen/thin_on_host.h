@@ -3,7 +3,11 @@
 
 [[maybe_unused]] static const int with_clusters = capability = 9;
 static std::vector<std::vector<float>> cluster_floats;  // shared memory of each CTA
-static Barrier cluster_barrier;
+static Barrier cluster_barrier, start_barrier;
+
+static std::vector<unsigned> received;  // bytes that came, of each CTA
+static std::vector<unsigned> expected;  // that it has waited for, of all turns
+constexpr int kCounterBytes = 16;
 
 static float* shared_floats() { return cluster_floats[blockIdx.x].data(); }
 static int cluster_size() { return gridDim.x; }
@@ -11,10 +15,40 @@ static int cluster_rank() { return blockIdx.x; }
 static void cluster_wait() { arrive(cluster_barrier, gridDim.x * blockDim.x); }
 static void let_next_come() {}
 static void wait_for_before() {}
-static float read_peer(const float* mine, int rank) {
+
+// What is sent lands at once, or if copies are late when its receiver waits for it.
+static std::vector<std::pair<float*, float>> under_way;
+static std::vector<bool> told;  // by thread: that its block is there
+static void begin_to_receive() { told[running] = true; }
+static void wait_for_others() {
+  require(told[running], "a thread waits for the others without having told them");
+  told[running] = false;
+  arrive(start_barrier, gridDim.x * blockDim.x);
+}
+static void expect(int bytes) {
+  require(threadIdx.x == 0, "one thread says what comes");
+  expected[blockIdx.x] += bytes;
+}
+static void send(const float* mine, int rank, float value) {
   const size_t place = mine - shared_floats();
-  require(rank < static_cast<int>(gridDim.x) && place < cluster_floats[rank].size(), "a read outside the cluster's memory");
-  return cluster_floats[rank][place];
+  require(rank < static_cast<int>(gridDim.x) && place < cluster_floats[rank].size(), "a number goes outside the cluster's memory");
+  require(rank != static_cast<int>(blockIdx.x), "a block sends to itself");
+  if (violation) return;
+  if (copies_late) under_way.emplace_back(&cluster_floats[rank][place], value);
+  else cluster_floats[rank][place] = value;
+  received[rank] += sizeof(float);
+}
+static void receive(int) {
+  const unsigned here = blockIdx.x;
+  while (received[here] < expected[here]) {
+    Fiber& fiber = current();
+    fiber.waits_for = &received[here];
+    fiber.seen = received[here];
+    swapcontext(&fiber.context, &scheduler);
+  }
+  require(received[here] == expected[here], "more came than was expected");
+  for (const auto& [place, value] : under_way) *place = value;
+  under_way.clear();
 }
 
 template <class T>
@@ -51,8 +85,11 @@ cudaError_t queue(Kernel kernel, dim3 grid, int threads, size_t shared, cudaStre
   for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z)
     for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y) {
       blockIdx.x = 0;
-      cluster_floats.assign(grid.x, std::vector<float>(shared / sizeof(float), NAN));
-      cluster_barrier = {};
+      cluster_floats.assign(grid.x, std::vector<float>((shared - kCounterBytes) / sizeof(float), NAN));
+      received.assign(grid.x, 0);
+      expected.assign(grid.x, 0);
+      told.assign(grid.x * threads, false);
+      cluster_barrier = start_barrier = {};
       run_cta(threads, call, grid.x);
     }
   return violation ? 1 : cudaSuccess;

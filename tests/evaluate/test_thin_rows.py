@@ -99,6 +99,8 @@ def test_a_search_for_a_tile_ends_in_a_verdict(on_host, monkeypatch):
         found = thin_tuning.tuned(kernel, what, "bf16", "nn", H200)
         assert found.shape == (5, 72, 64) and found.pairs >= 7 and found.setup_seconds > 0
         assert Way(*found.way) in handful(kernel.choose(drawn(what).product(0)), kernel.tiles)
+        hasty = thin_tuning.tuned(kernel, what, "bf16", "nn", H200, budget_s=1e-9)
+        assert Way(*hasty.way) == kernel.choose(drawn(what).product(0))
         monkeypatch.setattr(thin_tuning, "TOLERANCE", -1e3)
         with pytest.raises(WrongError, match="its relative error is .*, and rounding explains"):
             thin_tuning.tuned(kernel, what, "bf16", "nn", H200)

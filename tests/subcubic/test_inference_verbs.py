@@ -168,7 +168,8 @@ def test_steps_are_measured_for_each_scheme_and_shape(cli, home, on_h200, monkey
 def test_tiles_are_looked_for_ahead_and_kept(cli, home, on_h200, monkeypatch):
     monkeypatch.setenv("SUBCUBIC_CACHE", str(home / "cache"))
 
-    def look_now(plan, verdicts, info, problem):
+    def look_now(plan, verdicts, info, problem, budget_s):
+        assert budget_s == 2.0
         assert isinstance(verdicts, Verdicts) and info is H200
         return Verdict(problem.what.shape, 2e-6, 3e-6, 1.5, 1.4, 1.6, 11, 2.5, way=(3, 8))
 
@@ -189,6 +190,7 @@ def test_tiles_are_looked_for_ahead_and_kept(cli, home, on_h200, monkeypatch):
         (["1,64,64", "--dtype", "fp64"], 2, "thin kernels multiply fp16 and bf16, not fp64"),
         (["1,64,64", "--layout", "tn"], 2, "thin kernels have the layouts nn and nt, not tn"),
         (["1,64,64", "--groups", "0"], 2, "--groups 0 must be at least 1"),
+        (["1,64,64", "--budget", "nan"], 2, "budget 'nan' is no positive time"),
         (["1,64"], 2, "shape '1,64' is not of the form M,N,K"),
     ],
 )

@@ -12,7 +12,8 @@ from subcubic.player_benchmark import main
 from subcubic.player_table import ablation_table, player_table, rates_table
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
-TINY = "--simulations 2 --candidates 2 --channels 2 --batch 4 --batch-games 2 --scale small".split()
+# As in the tests of ``train``, so that what one of them compiles serves the others.
+TINY = "--simulations 4 --candidates 4 --channels 4 --batch 8 --batch-games 4 --scale small".split()
 
 
 def cells(table):
@@ -27,7 +28,7 @@ def test_speed_of_several_games_and_batches_is_measured_at_once(capsys, tmp_path
     rows = document["rows"]
     games = [(row["format"], row["games"]) for row in rows]
     assert games == [(format, many) for format in ("1x1x1", "1x1x2") for many in (2, 10**12)]
-    assert all(row["per_second"] > 0 and row["simulations"] == 2 for row in rows[::2])
+    assert all(row["per_second"] > 0 and row["simulations"] == 4 for row in rows[::2])
     assert all(row["per_second"] is None and "free; lower the batch" in row["refused"] for row in rows[1::2])
     table = cells(rates_table(tmp_path))
     assert [line[0] for line in table] == ["1x1x1 over F2", "1x1x1 over F2", "1x1x2 over F2", "1x1x2 over F2"]
@@ -37,7 +38,7 @@ def test_speed_of_several_games_and_batches_is_measured_at_once(capsys, tmp_path
 
 def test_a_training_and_its_comparison_fill_the_tables(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(measuring, "_REPEATS", 1)
-    words = ["1x2x2:F2", "--budget", "0.1", "--warm", "0", "--games", "2", "--rates", "2", "--out", str(tmp_path)]
+    words = ["1x1x2:F2", "--budget", "0.1", "--warm", "0", "--games", "4", "--rates", "2", "--out", str(tmp_path)]
     assert main([*words, *TINY]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [row["what"] for row in rows] == ["training", "rate", *["hits"] * 8]
@@ -48,6 +49,6 @@ def test_a_training_and_its_comparison_fill_the_tables(capsys, tmp_path, monkeyp
     # Speed alone, measured later, replaces no training.
     later = {"created_utc": "2999-01-01T00:00:00+00:00", "rows": [rows[1] | {"per_second": 12345.0}]}
     save({**json.loads(next(tmp_path.glob("*.json")).read_text()), **later}, tmp_path)
-    assert [line[0] for line in cells(player_table(tmp_path))] == ["1x2x2 over F2"]
+    assert [line[0] for line in cells(player_table(tmp_path))] == ["1x1x2 over F2"]
     assert len(cells(ablation_table(tmp_path))) == 8
     assert [line[-1] for line in cells(rates_table(tmp_path))] == ["12,345"]

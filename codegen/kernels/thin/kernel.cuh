@@ -19,7 +19,9 @@ struct Shape {
   using Part = Piece<kTransposedB, ROWS, Tile::stripes>;
   static constexpr int columns = Tile::column_warps * Part::columns, pitch = columns + 2;
   static constexpr int sums = ROWS * pitch;  // floats of the warps that share columns
-  static constexpr int shared_bytes = Tile::depth_warps * sums * sizeof(float);
+  // Behind the sums of all warps, what other blocks send: each as much as this one has, in whole chunks.
+  static constexpr int inbox = Tile::depth_warps * sums, chunk = 32, received = ROWS * columns + 16 * chunk;
+  static constexpr int shared_bytes = kCounterBytes + (inbox + received) * sizeof(float);
 };
 
 // Registers for two blocks on a multiprocessor, or for one of many warps: what counts is how many loads are under way.
@@ -52,6 +54,7 @@ __global__ void __launch_bounds__(Tile::threads, kBlocksAtOnce<Tile>) thin(const
     }
   };
   let_next_come();
+  if (cluster_size() > 1) begin_to_receive();
   const bool early = task.early == 2 && !task.offsets;  // groups that are empty have no use for B
   if (early) load_first_of_b();
   wait_for_before();
@@ -110,30 +113,40 @@ __global__ void __launch_bounds__(Tile::threads, kBlocksAtOnce<Tile>) thin(const
           shared[down * S::sums + (8 * i + 2 * (lane % 4) + e % 2) * S::pitch + across * Part::columns +
                  Part::column(j, e / 2)] = sums[j][i][e];
     __syncthreads();
-    // Each sum of the block by one thread; C if there is no other block.
-    for (int e = threadIdx.x; e < rows * S::columns; e += Tile::threads) {
-      float* const place = shared + e / S::columns * S::pitch + e % S::columns;
+    const int count_here = rows * S::columns, size = cluster_size(), rank = cluster_rank();
+    // Chunks of 32 are dealt out to the blocks of the cluster; a warp has the sums of its block for one.
+    const int chunks = (count_here + S::chunk - 1) / S::chunk, each = (chunks + size - 1) / size * S::chunk;
+    float* const inbox = shared + S::inbox;
+    const int own = (chunks - rank + size - 1) / size;  // chunks that this block adds up
+    if (size > 1 && threadIdx.x == 0) expect((size - 1) * own * S::chunk * static_cast<int>(sizeof(float)));
+    if (size > 1 && first == 0) wait_for_others();
+    for (int c = warp; c < chunks; c += Tile::threads / 32) {
+      const int e = c * S::chunk + lane;
+      const float* const place = shared + e / S::columns * S::pitch + e % S::columns;
       float sum = *place;
 #pragma unroll
       for (int i = 1; i < Tile::depth_warps; ++i) sum += place[i * S::sums];
-      if (cluster_size() > 1)
-        *place = sum;
-      else if (e % S::columns < columns)
-        write(first + e / S::columns, first_column + e % S::columns, sum);
-    }
-    if (cluster_size() > 1) {
-      cluster_wait();
-      for (int e = cluster_rank() * Tile::threads + threadIdx.x; e < rows * S::columns;
-           e += cluster_size() * Tile::threads) {
-        float sum = 0.f;
-        for (int rank = 0; rank < cluster_size(); ++rank)
-          sum += read_peer(shared + e / S::columns * S::pitch + e % S::columns, rank);
-        if (e % S::columns < columns) write(first + e / S::columns, first_column + e % S::columns, sum);
+      const int owner = c % size;
+      float* const there = inbox + rank * each + c / size * S::chunk + lane;
+      if (size == 1) {
+        if (e < count_here && e % S::columns < columns) write(first + e / S::columns, first_column + e % S::columns, sum);
+      } else if (owner == rank) {
+        *there = sum;
+      } else {
+        send(there, owner, sum);
       }
-      cluster_wait();  // nobody's shared memory goes, or is written again, while it is read
-    } else if (first + ROWS < count) {
-      __syncthreads();
     }
+    if (size > 1) {
+      __syncthreads();  // what the block has sent itself
+      receive(first / ROWS & 1);
+      for (int c = rank + warp * size; c < chunks; c += Tile::threads / 32 * size) {
+        const int e = c * S::chunk + lane;
+        float sum = 0.f;
+        for (int from = 0; from < size; ++from) sum += inbox[from * each + c / size * S::chunk + lane];
+        if (e < count_here && e % S::columns < columns) write(first + e / S::columns, first_column + e % S::columns, sum);
+      }
+    }
+    if (first + ROWS < count) size > 1 ? cluster_wait() : __syncthreads();  // before anything is written again
   }
 }
 

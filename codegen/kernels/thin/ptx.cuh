@@ -5,8 +5,13 @@
 
 namespace {
 
-extern __shared__ __align__(16) float thin_sums[];
-__device__ __forceinline__ float* shared_floats() { return thin_sums; }
+// Shared memory: the counter of what other blocks send, then numbers.
+constexpr int kCounterBytes = 16;
+extern __shared__ __align__(16) unsigned char thin_shared[];
+__device__ __forceinline__ float* shared_floats() { return reinterpret_cast<float*>(thin_shared + kCounterBytes); }
+__device__ __forceinline__ uint32_t shared_address() {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(thin_shared));
+}
 
 // What any kernel before has written. Loads of thin kernels are never non-coherent ones, as that of __ldg, which ask that
 // nothing writes the place as long as the kernel runs: it may have come while the one before still wrote.
@@ -51,6 +56,52 @@ __device__ __forceinline__ void cluster_wait() {
 #endif
 }
 
+// A block of a cluster gets numbers from the others, which they write to its shared memory, and counts their bytes. So
+// nobody waits for a barrier of all, and a block may end when it has its numbers: nobody writes to it any more.
+//
+// Begins to receive: one thread readies the counter, and all tell the others that this block is there.
+__device__ __forceinline__ void begin_to_receive() {
+#if __CUDA_ARCH__ >= 900
+  if (threadIdx.x == 0)
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\nfence.mbarrier_init.release.cluster;" ::"r"(shared_address())
+                 : "memory");
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+#endif
+}
+// Until the others are there. To be called once.
+__device__ __forceinline__ void wait_for_others() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+// So many bytes come in this turn; by one thread.
+__device__ __forceinline__ void expect(int bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address()), "r"(bytes) : "memory");
+#endif
+}
+// Writes a number to another block where `mine` lies in this one.
+__device__ __forceinline__ void send(const float* mine, int rank, float value) {
+#if __CUDA_ARCH__ >= 900
+  uint32_t there, counter;
+  const uint32_t place = static_cast<uint32_t>(__cvta_generic_to_shared(mine));
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(place), "r"(rank));
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(counter) : "r"(shared_address()), "r"(rank));
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(there),
+               "r"(__float_as_uint(value)), "r"(counter)
+               : "memory");
+#endif
+}
+// Until all has come of a turn, of which the parity is given.
+__device__ __forceinline__ void receive(int parity) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@!p bra AGAIN;\n}" ::"r"(
+                   shared_address()),
+               "r"(parity)
+               : "memory");
+#endif
+}
+
 // Lets the next kernel of the stream be brought to the device while this one runs, if it was launched so, and waits for
 // the end of the one before, whose results are read after this. Every thread has to wait, or an end could overtake another.
 __device__ __forceinline__ void let_next_come() {
@@ -61,19 +112,6 @@ __device__ __forceinline__ void let_next_come() {
 __device__ __forceinline__ void wait_for_before() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
-// What lies in another block's shared memory where `mine` lies in this one's.
-__device__ __forceinline__ float read_peer(const float* mine, int rank) {
-#if __CUDA_ARCH__ >= 900
-  uint32_t place = static_cast<uint32_t>(__cvta_generic_to_shared(mine)), there;
-  float value;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(place), "r"(rank));
-  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(there) : "memory");
-  return value;
-#else
-  return *mine;
 #endif
 }
 

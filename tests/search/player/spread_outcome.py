@@ -11,16 +11,15 @@ import jax
 import numpy as np
 
 from catalog.scheme import Format, Ring
-from search.player.board import Board
 from search.player.episodes import openings, play
 from search.player.harvest import DRAWN
-from search.player.learning import Games, Lessons, empty_replay, optimizer, stored, train
-from search.player.network import Sizes
-from search.player.planning import Player, Search
+from search.player.learning import Games, empty_replay, optimizer, stored, train
+from search.player.presets import course
 
-PLAYER = Player(Board(Format(1, 1, 2), Ring.F2), Sizes(channels=4, rounds=1))
-SEARCH, LESSONS = Search(4, 4), Lessons(batch=8, warm=0, steps=2, memory=64)
-GAMES = 4
+# As in the tests of ``train``, so that what one of them compiles serves the others.
+_TINY = {"games": 4, "simulations": 4, "candidates": 4, "channels": 4, "batch": 8, "warm": 0}
+COURSE = course(Format(1, 1, 2), Ring.F2, "small", rounds=1, **_TINY)
+PLAYER, SEARCH, LESSONS, GAMES = COURSE.player, COURSE.search, COURSE.lessons, COURSE.games
 
 
 def outcome() -> dict[str, Any]:
