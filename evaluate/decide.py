@@ -136,7 +136,7 @@ class Decider:
             ratio_high=found.verdict.ratio_high,
             repaid_after=found.verdict.repaid_after,
         )
-        way = found.way._replace(early=2) if constant else found.way
+        way = found.way._replace(early=2 if constant else 1)
         run = multiply(library, found.kernel, few, way, a, b)
         return Decision(lambda a, b, out, _planes: run(a, b, out), explanation, tried=found.tried)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from evaluate.epilogue_bench import KIND, OURS, UNFUSED
 from evaluate.report import load, markdown, shape_text
-from evaluate.timing import verdict
+from evaluate.timing import MIN_PAIRS, verdict
 
 Row = Mapping[str, Any]
 _HEAD = ("scheme", "type", "M x N x K", "steps", "time", "to cuBLASLt fused", "to unfused", "to itself without", "DRAM")
@@ -29,6 +29,8 @@ def epilogue_table(folder: Path) -> str:
     keys = ("id", "levels", "M", "N", "K", "dtype", "layout", "epilogue")
     for document in load(folder, KIND):
         for row in document["rows"]:
+            if row["pairs"] < MIN_PAIRS:
+                continue
             newest[document["device"], *(row[key] for key in keys)] = document["device"], row
     if not newest:
         return ""

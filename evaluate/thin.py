@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,7 +57,7 @@ class Way(NamedTuple):
 
     tile: int = -1
     split: int = 0
-    early: int = 1
+    early: int = 0
 
 
 class ThinKernel(Library):
@@ -98,6 +98,33 @@ class ThinKernel(Library):
             ValueError: an operand is missing, or there is one that no step needs.
         """
         self.queue("launch", stream, ctypes.byref(product), *self.extras(operands))
+
+    def launcher(self, fields: Product, operands: Operands | None = None) -> Callable[[int, int, int, int], None]:
+        """What launches products that differ in their addresses alone: all else is prepared, for the host's sake.
+
+        Args:
+            fields: of all of them.
+            operands: of the epilogue.
+
+        Returns:
+            A function of stream and the addresses of A, B and C, which raises what ``launch`` raises.
+        """
+        library, name, handle = self.library, self.name, self.handle
+        entry, extras, copy, byref = (
+            getattr(library, f"{name}_launch"),
+            self.extras(operands),
+            bytes(fields),
+            ctypes.byref,
+        )
+
+        def launch(stream: int, a: int, b: int, c: int) -> None:
+            product = Product.from_buffer_copy(copy)  # threads may launch at once
+            product.a, product.b, product.c = a, b, c
+            status = entry(handle, stream, byref(product), *extras)
+            if status:
+                check(library, name, status)
+
+        return launch
 
 
 @contextmanager

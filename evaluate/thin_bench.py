@@ -17,7 +17,7 @@ from evaluate.thin import ThinKernel, Way, build_thin, open_thin
 from evaluate.thin_arms import Operands, draw_operands, open_vendor, thin_queue
 from evaluate.thin_tuning import TOLERANCE, errors, replayed, ways_timed
 from evaluate.thin_ways import all_ways, handful
-from evaluate.timing import MIN_PAIRS, PAIRS, Measure, compare, verdict
+from evaluate.timing import PAIRS, Measure, compare, verdict
 from evaluate.windows import GPU_REGIMES, TRIAL, gpu_measure
 
 PATH = "thin"
@@ -56,9 +56,9 @@ def measure_thin(
         A row for each: its figures are per launch; ``copy`` is the bytes/s, read plus written, of a copy in the same
         run, ``bandwidth`` those of A, B and C in one launch, ``rule`` and ``tuned`` tile, columns and split with their
         microseconds, ``handful`` the best of the few that a dispatcher tries, ``tuning_s`` what trying all has taken,
-        ``ratio_vendor_tuned`` the same ratio to the fastest of cuBLASLt's ranked algorithms, ``ratio_constant_b`` that
-        of launches that may read B before what is before them has ended, ``seconds_not_early`` of launches that may do
-        nothing then.
+        ``ratio_vendor_tuned`` the same ratio to the fastest of cuBLASLt's ranked algorithms, ``ratio_early`` that of
+        launches which come to the device before what is before them has ended, ``ratio_constant_b`` if they also read
+        the first of B then.
 
     Raises:
         evaluate.device.DeviceMissingError: no cuBLAS, or the device is lost.
@@ -114,12 +114,13 @@ def _measured(
         error, allowed = errors(operands, ours, arms[own][2])
         found = compare(final, ours, arms[own][2], pairs=pairs, limit=limit)
         hard = found if best == own else compare(final, ours, arms[best][2], pairs=pairs, limit=limit)
-        # With weights that nothing writes, the first of them come while the kernel before ends.
-        constant = replayed(operands, thin_queue(operands, kernel, tuned._replace(early=2)))
-        streamed = compare(final, constant, arms[own][2], pairs=pairs, limit=limit)
-        alone = compare(
-            final, replayed(operands, thin_queue(operands, kernel, tuned._replace(early=0))), ours, pairs=MIN_PAIRS
-        )
+        # These wait for the end of what is before them, as the vendor's do. In a chain of such kernels they need not.
+        more: Row = {}
+        for early, name in ((1, "early"), (2, "constant_b")):
+            launch = replayed(operands, thin_queue(operands, kernel, tuned._replace(early=early)))
+            sooner = compare(final, launch, arms[own][2], pairs=pairs, limit=limit)
+            more[f"seconds_{name}"] = sooner.seconds / operands.launches
+            more |= {f"ratio_{name}{end}": getattr(sooner, f"ratio{end}") for end in ("", "_low", "_high")}
         count = operands.launches
         return {
             "seconds": found.seconds / count,
@@ -131,11 +132,7 @@ def _measured(
             "regime": "burst",
             "baseline": arms[own][0],
             "ratio_vendor_tuned": hard.ratio,
-            "seconds_constant_b": streamed.seconds / count,
-            "ratio_constant_b": streamed.ratio,
-            "ratio_constant_b_low": streamed.ratio_low,
-            "ratio_constant_b_high": streamed.ratio_high,
-            "seconds_not_early": alone.seconds / count,
+            **more,
             "vendor_tuned": arms[best][0],
             "bytes": operands.bytes,
             "bandwidth": operands.bytes / (found.seconds / count),

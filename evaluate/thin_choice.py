@@ -130,8 +130,10 @@ class ThinChoices:
             with library.current(like):
                 kernel = self._kernel(library, like, machine.info, problem)
         except _REFUSALS as error:
-            self._refused[key] = f"the thin kernel cannot run: {' '.join(str(error).split())}"
-            return ThinChoice(self._refused[key], tried=tried)
+            why = f"the thin kernel cannot run: {' '.join(str(error).split())}"
+            # Whatever the reason, looking again at every call would cost more than it could save.
+            self._refused[key] = why
+            return ThinChoice(why, tried=tried)
         return ThinChoice("it beat the vendor's libraries at this shape", verdict, kernel, tried=tried)
 
     def _wait(self, key: tuple[str, ThinProblem], problem: ThinProblem, tune: bool, share: float) -> ThinChoice | None:

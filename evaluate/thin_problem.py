@@ -83,6 +83,7 @@ def multiply(library: Numpy, kernel: ThinKernel, problem: ThinProblem, way: Way,
     result = (*(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) if stacked else ()), m, n)
     shape = result if stacked else (*a.shape[:-1], n)
     fields = Product(groups, m, n, k, 1.0, 0.0, None, *left, None, *right, None, n, m * n, None, *way)
+    launch, address, stream = kernel.launcher(fields), library.address, library.stream
 
     def product(a: Any, b: Any, out: Any) -> Any:
         with library.current(a):
@@ -96,10 +97,7 @@ def multiply(library: Numpy, kernel: ThinKernel, problem: ThinProblem, way: Way,
                 and not overlaps(library, out, a, b)
             )
             c = out if straight else library.empty(result, a)
-            with_addresses = Product.from_buffer_copy(fields)
-            with_addresses.a, with_addresses.b = library.address(flat), library.address(b)
-            with_addresses.c = library.address(c)
-            kernel.launch(library.stream(c), with_addresses)
+            launch(stream(c), address(flat), address(b), address(c))
             if straight:
                 return out
             found = library.finish(c, a)

@@ -12,6 +12,7 @@ from statistics import median
 from time import monotonic
 
 from evaluate.device import DeviceInfo, array_module, release_memory
+from evaluate.kernel import KernelError
 from evaluate.operands import DTYPES, poison
 from evaluate.shapes import Grouped
 from evaluate.thin import ThinKernel, Way
@@ -110,8 +111,13 @@ def ways_timed(
     for way in distinct(ways, kernel.most_split):
         if times and monotonic() - began > budget_s:
             break
-        launches[way] = replayed(operands, thin_queue(operands, kernel, way))
+        try:
+            launches[way] = replayed(operands, thin_queue(operands, kernel, way))
+        except KernelError:  # of a device, or a part of one, without room for so many blocks together
+            continue
         times[way] = min(measure(launches[way]) for _ in range(_TRIALS))
+    if not times:
+        raise KernelError(f"{kernel.name} cannot run with any tile here")
     for way in sorted(times, key=lambda way: times[way])[:_FINALISTS]:
         times[way] = median(measure(launches[way]) for _ in range(finals))
     return times

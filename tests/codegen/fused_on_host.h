@@ -350,6 +350,14 @@ static cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemc
   return memcpy(to, from, bytes), cudaSuccess;
 }
 static cudaError_t cudaDeviceSynchronize() { return violation ? 1 : cudaSuccess; }
+static cudaError_t cudaDriverGetVersion(int* version) { return *version = 13000, cudaSuccess; }
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  size_t dynamicSmemBytes;
+};
+static cudaError_t cudaOccupancyMaxPotentialClusterSize(int* size, const void*, const cudaLaunchConfig_t*) {
+  return *size = 16, cudaSuccess;
+}
 template <class Kernel>
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* count, Kernel, int, size_t) {
   return *count = 1, cudaSuccess;

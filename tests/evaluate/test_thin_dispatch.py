@@ -94,11 +94,9 @@ def test_a_stack_is_one_launch(device, looked, tmp_path):
 
 
 def test_weights_that_were_packed_are_read_early(device, looked, tmp_path, monkeypatch):
-    seen, real = [], thin_choice.ThinKernel.launch
+    seen, real = [], thin_choice.ThinKernel.launcher
     monkeypatch.setattr(
-        thin_choice.ThinKernel,
-        "launch",
-        lambda self, stream, product: seen.append(product.early) or real(self, stream, product),
+        thin_choice.ThinKernel, "launcher", lambda self, fields: seen.append(fields.early) or real(self, fields)
     )
     dispatcher = thin(device, tmp_path)
     a, b = device.array(draw(M, K)), device.array(draw(K, N, seed=1))

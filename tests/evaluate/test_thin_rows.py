@@ -82,7 +82,8 @@ def test_a_row_has_the_rule_the_tuned_tile_and_both_baselines(on_host, layout, t
         assert row["bandwidth"] == pytest.approx(row["bytes"] / row["seconds"])
         assert row["of_copy"] == pytest.approx(row["bandwidth"] / row["copy"]) and row["registers"] == 96
         assert row["tuned"]["columns"] in (16, 64, 128) and row["rule"]["split"] >= 1 and row["handful"]["tried"] >= 3
-        assert row["ratio_constant_b_low"] <= row["ratio_constant_b"] and row["seconds_not_early"] > 0
+        for name in ("early", "constant_b"):
+            assert row[f"ratio_{name}_low"] <= row[f"ratio_{name}"] and row[f"seconds_{name}"] > 0
         entry = "cublasGemmEx" if case.what.groups == 1 else "cublasGemmStridedBatchedEx"
         assert entry in row["baseline"] or "cublasLtMatmul, heuristic 1" in row["baseline"]
     text = thin_text(rows)

@@ -25,6 +25,7 @@ def row(case, **more):
     }
     rest = {
         "ratio_vendor_tuned": 1.2,
+        "ratio_early": 1.55,
         "ratio_constant_b": 1.6,
         "bandwidth": 4e12,
         "of_copy": 0.9,

@@ -28,12 +28,28 @@ constexpr int kTileCount = sizeof(kCompiled) / sizeof(kCompiled[0]) - 1;
 
 struct Handle {
   int multiprocessors, shared;  // bytes of shared memory that a block may have
-  bool clusters, wide_clusters;
+  bool clusters, wide_clusters, early;
 };
 
+// Blocks of a tile that the device can run together; a part of a device may have fewer than the whole.
+int widest_cluster(const Compiled& tile, int more) {
+  const void* kernel = reinterpret_cast<const void*>(tile.kernels[more]);
+  int widest = kPortableSplit;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(kMostSplit);
+  config.blockDim = dim3(tile.threads);
+  config.dynamicSmemBytes = tile.shared[more];
+  if (cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) ||
+      cudaOccupancyMaxPotentialClusterSize(&widest, kernel, &config))
+    widest = kPortableSplit;
+  cudaGetLastError();  // to be asked is no error
+  return widest;
+}
+
 Status open_device(Handle& handle) {
-  int device = 0, major = 0;
+  int device = 0, major = 0, driver = 0;
   cudaError_t code = cudaGetDevice(&device);
+  if (!code) code = cudaDriverGetVersion(&driver);
   if (!code) code = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   if (!code) code = cudaDeviceGetAttribute(&handle.multiprocessors, cudaDevAttrMultiProcessorCount, device);
   if (!code) code = cudaDeviceGetAttribute(&handle.shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
@@ -53,11 +69,10 @@ Status open_device(Handle& handle) {
       code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, tile.shared[more]);
       if (Status status = checked(code, "loading a kernel")) return status;
       // More than 8 blocks in a cluster is more than every device promises; without it there are 8.
-      if (handle.clusters && cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1)) {
-        handle.wide_clusters = false;
-        cudaGetLastError();
-      }
+      if (handle.clusters && widest_cluster(tile, more) < kMostSplit) handle.wide_clusters = false;
     }
+  // Earlier drivers refuse in a capture what a launch may do while the kernel before it ends.
+  handle.early = handle.clusters && driver >= 12030;
   return kDone;
 }
 
@@ -101,6 +116,9 @@ Status check(const SCHEME_product& p) {
   for (int64_t size : {p.M, p.N, p.K})
     if (size < 1 || size > kLargest)
       return report(kMisuse, "a size is %lld; it must be 1..%lld", (long long)size, (long long)kLargest);
+  for (int64_t distance : {p.lda, p.ldb, p.ldc})
+    if (distance > kLargest)
+      return report(kMisuse, "a leading dimension is %lld; it must be at most %lld", (long long)distance, (long long)kLargest);
   if (!p.A || !p.B || !p.C) return report(kMisuse, "A, B and C must not be null");
   const int64_t least_b = kTransposedB ? p.K : p.N;
   if (p.lda < p.K || p.ldb < least_b || p.ldc < p.N)
@@ -145,7 +163,7 @@ Status launch(const Handle& handle, cudaStream_t stream, const SCHEME_product& p
   if (Status wrong = take_extras(given, p.N, task.extras)) return wrong;
   task.stride_vectors = p.stride_vectors;
 #endif  // SUBCUBIC_EPILOGUE
-  const bool early = p.early && handle.clusters;
+  const bool early = p.early && handle.early;
   return checked(queue(with.kernels[more], grid, with.threads, with.shared[more], stream, early, task), "the thin kernel");
 }
 

@@ -65,12 +65,14 @@ __device__ __forceinline__ void begin_to_receive() {
   if (threadIdx.x == 0)
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\nfence.mbarrier_init.release.cluster;" ::"r"(shared_address())
                  : "memory");
+  __syncwarp();  // the barrier is one of whole warps
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 #endif
 }
 // Until the others are there. To be called once.
 __device__ __forceinline__ void wait_for_others() {
 #if __CUDA_ARCH__ >= 900
+  __syncwarp();
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif
 }
