@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from subcubic.errors import UsageError
-from subcubic.options import MOST_SIZE
+from subcubic.options import MOST_SIZE, Device
 
 _DIGITS = 9
 _SHOWN = 60  # characters of a value that a sentence repeats
@@ -83,6 +83,34 @@ def parse_shape(text: str) -> tuple[int, int, int]:
     if max(m, n, k) >= 1 << 31 or max(m * k, k * n, m * n) > MOST_SIZE**2:
         raise UsageError(f"shape {_short(text)} has a matrix of more than {MOST_SIZE}^2 elements; choose a smaller one")
     return m, n, k
+
+
+def positive(name: str, seconds: float | None) -> None:
+    """Refuse a number of seconds that is none.
+
+    Raises:
+        UsageError: option ``--name`` has it.
+    """
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise UsageError(f"--{name} {seconds} must be a positive number of seconds")
+
+
+def refuse(what: str, given: Mapping[str, object], device: Device) -> None:
+    """Refuse options that a measurement of its own kind does not have, so that none is left aside in silence.
+
+    Args:
+        what: the option that asks for this measurement.
+        given: by the name of an option whether it was given.
+        device: that was asked for.
+
+    Raises:
+        UsageError: one was, or the CPU.
+    """
+    if device is Device.CPU:
+        raise UsageError(f"{what} measures on a GPU; leave it or --device cpu out")
+    for name, chosen in given.items():
+        if chosen:
+            raise UsageError(f"{what} has no --{name}; leave it out")
 
 
 def _short(text: str) -> str:

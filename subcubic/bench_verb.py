@@ -18,6 +18,8 @@ from subcubic.bench_options import (
     Regime,
     emitter_option,
     parse_shape,
+    positive,
+    refuse,
     values,
 )
 from subcubic.bench_schemes import Schemes, measurable, planned
@@ -66,7 +68,7 @@ def bench(
     ] = None,
     set_name: Annotated[
         str | None,
-        typer.Option("--set", help="A named set in place of schemes: hopper, hopper-planes, squares, llm960 ..."),
+        typer.Option("--set", help="A named set in place of schemes: hopper, hopper-planes, squares, llm960, thin ..."),
     ] = None,
     size: Annotated[list[int] | None, typer.Option(help="M = N = K; may be given several times.")] = None,
     shape: Annotated[list[str] | None, typer.Option(help="M,N,K in BLAS letters; may be given several times.")] = None,
@@ -94,7 +96,7 @@ def bench(
     epilogue: Annotated[
         str | None,
         typer.Option(
-            help="Fused: steps after the product, as of export; measured against the vendor's ways to do both."
+            help="Steps after the product, as of export: a fused kernel against the vendor's ways to do both."
         ),
     ] = None,
     results: Annotated[
@@ -113,7 +115,10 @@ def bench(
         bool, typer.Option("--counters", help="GPU: bytes, clock and busy tensor cores by ncu.")
     ] = False,
     profile: Annotated[
-        bool, typer.Option("--profile", help="GPU: what the kernels take of the device too, and --counters by ncu.")
+        bool,
+        typer.Option(
+            "--profile", help="GPU: also registers, shared memory and occupancy of each kernel, and --counters."
+        ),
     ] = False,
     nvbench: Annotated[
         bool, typer.Option("--nvbench", help="GPU: the same times by NVBench too, in the document (cuda-bench).")
@@ -141,7 +146,19 @@ def bench(
     from evaluate.variants import Wanted
 
     table = path is KernelPath.TABLE
-    if path is KernelPath.THIN:
+    thin = path is KernelPath.THIN
+    if thin or epilogue is not None:
+        given = {
+            **{"product-dtype": product_dtype is not ProductDtype.INPUT, "operands": operands, "turn": thin and turn},
+            **{"plane-dtype": plane_dtype, "emitter": emitter, "results": results, "total": total is not None},
+            **{"distribution": distribution is not Distribution.NORMAL, "seed": seed != 0, "seeds": seeds != 1},
+            **{"nvbench": nvbench, "quick": quick, "resume": resume, "levels": thin and levels},
+            **{"counters": thin and counters, "profile": thin and profile, "epilogue": thin and epilogue is not None},
+            **{"regime": not thin and regime is not Regime.BURST},
+        }
+        refuse("--path thin" if thin else "--epilogue", given, device)
+        positive("limit", limit)
+    if thin:
         at_least(1, "pairs", pairs, _MOST_PAIRS)
         shapes = [(n, n, n) for n in size or []] + [parse_shape(item) for item in shape or []]
         kinds, orders = values(dtype, Dtype.BF16), values(layout, Layout.NN)
@@ -152,7 +169,7 @@ def bench(
     if epilogue is not None:
         at_least(1, "pairs", pairs, _MOST_PAIRS)
         if set_name or not schemes:
-            raise UsageError("--epilogue needs a SCHEME or several, classical-1x1x1 for a plain product, and no --set")
+            raise UsageError("--epilogue needs one SCHEME or more, classical-1x1x1 for a plain product, and no --set")
         steps = bench_epilogue.checked(epilogue, values(dtype, Dtype.BF16), path.value)
         shapes = [(n, n, n) for n in size or []] + [parse_shape(item) for item in shape or []]
         if out is not None:
@@ -185,8 +202,7 @@ def bench(
     for value in levels or []:
         checked_levels(value)
     for name, seconds in (("limit", limit), ("total", total)):
-        if seconds is not None and not 0 < seconds < float("inf"):
-            raise UsageError(f"--{name} {seconds} must be a positive number of seconds")
+        positive(name, seconds)
     if resume and out is None:
         raise UsageError("--resume needs --out FOLDER with the rows measured before")
     shapes = [parse_shape(item) for item in shape or []]
