@@ -51,8 +51,8 @@ def test_matmul_runs_what_a_search_has_found(tmp_path):
 @pytest.mark.parametrize("epilogue", ["", "relu", "bias", "bias,relu", "gelu_tanh", "bias,gelu_tanh"])
 def test_the_vendors_epilogues_are_what_they_are_taken_for(epilogue):
     import cupy
-    from codegen.epilogue import Epilogue, apply
 
+    from codegen.epilogue import Epilogue, apply
     from evaluate.cublaslt import open_cublaslt
 
     rng = cupy.random.default_rng(0)
