@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
+
+import typer
 
 from subcubic.errors import UsageError
 from subcubic.options import MOST_SIZE, Device
 
+# Parameters that every measurement has, and those of the two that are of a kind of their own.
+_ALWAYS = (
+    *("schemes", "set_name", "size", "shape", "dtype", "device", "path", "layout", "pairs", "limit", "out"),
+    *("catalog", "json_output"),
+)
+_TAKEN = {
+    "--path thin": ("regime",),  # which it refuses itself
+    "--epilogue": ("epilogue", "levels", "turn", "counters", "profile"),
+}
 _DIGITS = 9
 _SHOWN = 60  # characters of a value that a sentence repeats
 
@@ -95,22 +106,24 @@ def positive(name: str, seconds: float | None) -> None:
         raise UsageError(f"--{name} {seconds} must be a positive number of seconds")
 
 
-def refuse(what: str, given: Mapping[str, object], device: Device) -> None:
+def refuse_others(context: typer.Context, what: str, device: Device) -> None:
     """Refuse options that a measurement of its own kind does not have, so that none is left aside in silence.
 
     Args:
-        what: the option that asks for this measurement.
-        given: by the name of an option whether it was given.
+        context: of the call.
+        what: the option that asks for this measurement, of ``_TAKEN``.
         device: that was asked for.
 
     Raises:
-        UsageError: one was, or the CPU.
+        UsageError: another was given, or the CPU.
     """
     if device is Device.CPU:
         raise UsageError(f"{what} measures on a GPU; leave it or --device cpu out")
-    for name, chosen in given.items():
-        if chosen:
-            raise UsageError(f"{what} has no --{name}; leave it out")
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        given = source is not None and source.name == "COMMANDLINE"
+        if given and parameter.name not in (*_ALWAYS, *_TAKEN[what]):
+            raise UsageError(f"{what} has no {parameter.opts[0]}; leave it out")
 
 
 def _short(text: str) -> str:

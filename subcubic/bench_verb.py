@@ -19,7 +19,7 @@ from subcubic.bench_options import (
     emitter_option,
     parse_shape,
     positive,
-    refuse,
+    refuse_others,
     values,
 )
 from subcubic.bench_schemes import Schemes, measurable, planned
@@ -63,6 +63,7 @@ _QUICK_SIZES, _QUICK_PAIRS, _QUICK_S = {"gpu": [4096], "cpu": [512]}, 10, 3.0
 
 @guarded
 def bench(
+    context: typer.Context,
     schemes: Annotated[
         list[str] | None, typer.Argument(metavar="SCHEME", help="Ids, formats, built-in names or scheme files.")
     ] = None,
@@ -146,39 +147,22 @@ def bench(
     from evaluate.variants import Wanted
 
     table = path is KernelPath.TABLE
-    thin = path is KernelPath.THIN
-    if thin or epilogue is not None:
-        given = {
-            **{"product-dtype": product_dtype is not ProductDtype.INPUT, "operands": operands, "turn": thin and turn},
-            **{"plane-dtype": plane_dtype, "emitter": emitter, "results": results, "total": total is not None},
-            **{"distribution": distribution is not Distribution.NORMAL, "seed": seed != 0, "seeds": seeds != 1},
-            **{"nvbench": nvbench, "quick": quick, "resume": resume, "levels": thin and levels},
-            **{"counters": thin and counters, "profile": thin and profile, "epilogue": thin and epilogue is not None},
-            **{"regime": not thin and regime is not Regime.BURST},
-        }
-        refuse("--path thin" if thin else "--epilogue", given, device)
-        positive("limit", limit)
-    if thin:
+    if path is KernelPath.THIN or epilogue is not None:
+        thin = path is KernelPath.THIN
+        refuse_others(context, "--path thin" if thin else "--epilogue", device)
         at_least(1, "pairs", pairs, _MOST_PAIRS)
+        positive("limit", limit)
         shapes = [(n, n, n) for n in size or []] + [parse_shape(item) for item in shape or []]
         kinds, orders = values(dtype, Dtype.BF16), values(layout, Layout.NN)
-        bench_thin.check(schemes or [], set_name, kinds, orders, regime.value)
-        if out is not None:
-            make_folder(out)
-        return bench_thin.run(shapes, kinds, orders, pairs, limit, out, json_output)
-    if epilogue is not None:
-        at_least(1, "pairs", pairs, _MOST_PAIRS)
+        if thin:
+            bench_thin.check(schemes or [], set_name, kinds, orders, regime.value)
+            return bench_thin.run(shapes, kinds, orders, pairs, limit, out, json_output)
         if set_name or not schemes:
             raise UsageError("--epilogue needs one SCHEME or more, classical-1x1x1 for a plain product, and no --set")
-        steps = bench_epilogue.checked(epilogue, values(dtype, Dtype.BF16), path.value)
-        shapes = [(n, n, n) for n in size or []] + [parse_shape(item) for item in shape or []]
-        if out is not None:
-            make_folder(out)
-        found_plans = planned(Schemes(writable_catalog(catalog)), schemes, levels or [1], turn.value if turn else "")
-        return bench_epilogue.run(
-            *([plan for plan, _ in found_plans], shapes, values(dtype, Dtype.BF16), values(layout, Layout.NN), steps),
-            *(pairs, limit, counters or profile, out, json_output),
-        )
+        steps = bench_epilogue.checked(epilogue or "", kinds, path.value)
+        turned, counted = turn.value if turn else "", counters or profile
+        measured = [plan for plan, _ in planned(Schemes(writable_catalog(catalog)), schemes, levels or [1], turned)]
+        return bench_epilogue.run(measured, shapes, kinds, orders, steps, pairs, limit, counted, out, json_output)
     if bool(schemes) + bool(set_name) + table != 1:
         raise UsageError("give either a SCHEME or several, or --set NAME, or --path table")
     lines = set_lines(set_name) if set_name else []
