@@ -122,7 +122,7 @@ def prefix(
     if plan.rank != 1 or plan.format.volume != 1:
         raise ValueError(
             f"thin kernels are for the scheme of one product, 1x1x1, and the plan is of {plan.format} blocks and rank "
-            f"{plan.rank}: additions of blocks would cost more than the memory's time, which is all that there is"
+            f"{plan.rank}; with few rows no scheme pays, since the time is that of reading B: take classical-1x1x1"
         )
     if layout not in LAYOUTS:
         raise ValueError(f"thin kernels have the layouts {' and '.join(LAYOUTS)}, not {layout!r}")

@@ -27,6 +27,15 @@ def switched(text: str, epilogue: Epilogue) -> str:
     return _SWITCH.sub(lambda found: (found[1] if epilogue else found[2]) or "", text)
 
 
+def filling(epilogue: Epilogue) -> str:
+    """Lines of C that fill the struct of ``declaration``, for the page of an export; empty where it has no members."""
+    names = [*epilogue.operands, *([SCALE] if epilogue.scales else [])]
+    if not names:
+        return ""
+    fields = [one for name in names for one in ((name, f"{name}_ld") if name in MATRICES else (name,))]
+    return f"SCHEME_extras extras = {{0}};\n{', '.join(f'extras.{name} = {name}' for name in fields)};\n"
+
+
 def with_epilogue(parts: Sequence[str]) -> list[str]:
     """Files of ``kernels/`` in order, with those for an epilogue in their places."""
     before = {"hopper/tile": "hopper/finish", "selftest": "epilogue_selftest", "fused_selftest": "epilogue_selftest"}

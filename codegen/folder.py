@@ -11,6 +11,7 @@ from typing import Any
 from catalog.measures import growth
 from codegen.emit import fused_emitter
 from codegen.epilogue import SCALE, Epilogue
+from codegen.epilogue_text import filling
 from codegen.heading import cell, comment, identity, origin
 from codegen.plan import Plan
 
@@ -139,6 +140,8 @@ def _page(
         "MADE": _MADE[overlap],
         "PHASES": _PHASES[overlap],
         "FINISHED\n": f"| epilogue | {steps}: applied to each element of C before it is rounded |\n" if steps else "",
+        "FILLING\n": filling(steps).replace("SCHEME", name),
+        "AFTER": f", then {', '.join(steps.steps)}," if steps else "",
         "EXTRAS": f", {'&extras' if given else 'NULL'}" if steps else "",
         "SIZES": _SIZES[bool(options.get("scale"))],
         "C_DTYPE": facts["c_dtype"],

@@ -9,6 +9,7 @@ from typing import Any
 
 from codegen.emit_thin import MOST_ROWS, emit_thin, header, prefix
 from codegen.epilogue import Epilogue
+from codegen.epilogue_text import filling
 from codegen.folder import SIDES, filled
 from codegen.heading import comment
 from codegen.plan import Plan
@@ -36,6 +37,8 @@ def thin_folder(plan: Plan, arch: str, options: Mapping[str, Any], version: str 
         "DTYPE": dtype,
         "SIDE": SIDES[options.get("layout", "nn")[1]],
         "FINISHED\n": finished,
+        "FILLING\n": filling(steps).replace("SCHEME", name),
+        "AFTER": f", then {', '.join(steps.steps)}," if steps else "",
         "EXTRAS": f", {'&extras' if steps.operands or steps.scales else 'NULL'}" if steps else "",
         "ARCH": arch,
         "VERSION": version,

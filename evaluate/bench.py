@@ -99,7 +99,8 @@ def device_of(name: str) -> DeviceInfo | None:
         evaluate.device.DeviceMissingError: "gpu" without a usable one.
     """
     check_choice("device", name, DEVICES)
-    return require_gpu() if name == "gpu" else usable_gpu() if name == "auto" else None
+    instead = "use --device cpu, or auto to take a GPU where there is one"
+    return require_gpu(instead) if name == "gpu" else usable_gpu() if name == "auto" else None
 
 
 def measure(

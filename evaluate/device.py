@@ -56,8 +56,11 @@ def why_no_gpu() -> str:
     return "" if isinstance(found, DeviceInfo) else found
 
 
-def require_gpu() -> DeviceInfo:
+def require_gpu(instead: str = "") -> DeviceInfo:
     """The current CUDA device.
+
+    Args:
+        instead: what else can be done, for the message.
 
     Raises:
         DeviceMissingError: there is none; the message says why.
@@ -65,7 +68,7 @@ def require_gpu() -> DeviceInfo:
     found = _probe()
     if isinstance(found, DeviceInfo):
         return found
-    raise DeviceMissingError(f"no usable GPU: {found}; use --device cpu, or auto to take a GPU where there is one")
+    raise DeviceMissingError(f"no usable GPU: {found}" + (f"; {instead}" if instead else ""))
 
 
 def array_module() -> Any:

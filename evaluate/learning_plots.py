@@ -16,6 +16,7 @@ _LOSSES = (
     ("value, own games", "#009e73", ":"),
 )
 _TICKS = 6
+_FEW = 20
 
 
 def measured_lines(row: Line) -> list[dict[str, Any]]:
@@ -51,14 +52,16 @@ def learning_curve(lines: Sequence[Line], title: str = "", target: int | None = 
     seconds = [line["seconds"] for line in played]
     if target is not None:
         ranks.axhline(target, color="0.6", linewidth=0.8, label=f"target {target}")
-    ranks.step(
-        seconds, [line["lowest"] for line in played], where="post", color="#000000", label="lowest rank", zorder=3
-    )
-    ranks.plot(seconds, [line["mean"] for line in played], color="#0072b2", label="mean of games from the opening")
+    marked: dict[str, Any] = (
+        {"marker": "o", "markersize": 3} if len(played) <= _FEW else {}
+    )  # a line of one point is none
+    lowest, mean = ([line[key] for line in played] for key in ("lowest", "mean"))
+    ranks.step(seconds, lowest, where="post", color="#000000", label="lowest rank", zorder=3, **marked)
+    ranks.plot(seconds, mean, color="#0072b2", label="mean of games from the opening", **marked)
     ranks.set_ylabel("terms")
     ranks.yaxis.get_major_locator().set_params(integer=True)
     ranks.legend(fontsize="small")
-    shares.plot(seconds, [100 * line["hits"] for line in played], color="#d55e00")
+    shares.plot(seconds, [100 * line["hits"] for line in played], color="#d55e00", **marked)
     shares.set(ylabel="games of lowest rank, %", ylim=(-3, 103))
     if kept:
         _losses(panels[2], lines)
@@ -85,7 +88,8 @@ def _games_above(axes: Any, lines: Sequence[Line]) -> None:
     """An axis at the top that says how many games had been played at some of the times."""
     above = axes.twiny()
     low, high = axes.get_xlim()
-    ticks = [lines[round(i * (len(lines) - 1) / max(_TICKS - 1, 1))] for i in range(_TICKS)]
+    begun = [line for line in lines if line["games"]] or lines[-1:]
+    ticks = [begun[round(i * (len(begun) - 1) / max(_TICKS - 1, 1))] for i in range(_TICKS)]
     places = {line["seconds"]: f"{line['games']:,}" for line in ticks}
     above.set_xlim(low, high)
     above.set_xticks(list(places), list(places.values()), fontsize="small")

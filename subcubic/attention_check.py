@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from subcubic.output import note, print_json
+from subcubic.output import note, print_json, table
 from subcubic.version import commit
 from subcubic.writing import make_folder
 
@@ -62,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="h200", help="of the cost model")
     parser.add_argument("--measure", action="store_true", help="on the GPU at hand")
     parser.add_argument("--out", type=Path, help="folder to save the document to")
+    parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
     given = parser.parse_args(arguments)
     if given.out:
         make_folder(given.out)
@@ -70,8 +71,56 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from evaluate.report import save
 
         note(f"saved to {save(found, given.out)}")
-    print_json(found)
+    if given.json:
+        print_json(found)
+    else:
+        print(told(found["rows"], found["model"]))
     return 0
+
+
+def told(rows: Sequence[Mapping[str, Any]], device: str) -> str:
+    """The rows for people, as tables."""
+    share = [row for row in rows if row["what"] == "share"]
+    bound = [row for row in rows if row["what"] == "bound"]
+    timed = [row for row in rows if row["what"] == "time"]
+    parts = [
+        "Q K^T and P V in a layer of a model of eight billion parameters, causal:\n"
+        "their share, and what saving an eighth of them for nothing would gain",
+        table(
+            ("tokens", "share of the multiplications", "layer", "attention alone"),
+            (
+                (
+                    row["tokens"],
+                    f"{row['share']:.0%}",
+                    f"{row['most_for_layer']:.3f}",
+                    f"{row['most_for_attention']:.3f}",
+                )
+                for row in share
+            ),
+        ),
+        f"\non {device} by the cost model, one head; below 1 is a loss: the time of flash attention\n"
+        "over that of whole matrices with softmax between them, and in each product\n"
+        "the vendor's time over that of one level of Winograd's form",
+        table(
+            ("tokens", "head", "flash over whole", "Q K^T", "P V"),
+            (
+                (row["tokens"], row["head"], *(f"{row[key]:.3f}" for key in ("bound", "ratio_qk", "ratio_pv")))
+                for row in bound
+            ),
+        ),
+    ]
+    if timed:
+        parts += [
+            "\nmeasured",
+            table(
+                ("tokens", "heads", "head", "arm", "ms"),
+                (
+                    (row["tokens"], row["heads"], row["head"], row["arm"], f"{row['seconds'] * 1e3:.3f}")
+                    for row in timed
+                ),
+            ),
+        ]
+    return "\n".join(parts)
 
 
 if __name__ == "__main__":

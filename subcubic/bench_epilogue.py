@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from subcubic.errors import ExitCode, UsageError
 from subcubic.output import note, print_json
 from subcubic.version import commit
+from subcubic.writing import make_folder
 
 if TYPE_CHECKING:
     from codegen.epilogue import Epilogue
@@ -74,6 +75,8 @@ def run(
     from evaluate.report import Saver
     from evaluate.timing import PAIRS
 
+    if out is not None:
+        make_folder(out)
     gpu = require_gpu()
     cases = [
         EpilogueCase(plan, shape, steps, dtype, layout)

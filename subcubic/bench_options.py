@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from subcubic.errors import UsageError
-from subcubic.options import MOST_SIZE
+import typer
 
+from subcubic.errors import UsageError
+from subcubic.options import MOST_SIZE, Device
+
+# Parameters that every measurement has, and those of the two that are of a kind of their own.
+_ALWAYS = (
+    *("schemes", "set_name", "size", "shape", "dtype", "device", "path", "layout", "pairs", "limit", "out"),
+    *("catalog", "json_output"),
+)
+_TAKEN = {
+    "--path thin": ("regime",),  # which it refuses itself
+    "--epilogue": ("epilogue", "levels", "turn", "counters", "profile"),
+}
 _DIGITS = 9
 _SHOWN = 60  # characters of a value that a sentence repeats
 
@@ -83,6 +94,36 @@ def parse_shape(text: str) -> tuple[int, int, int]:
     if max(m, n, k) >= 1 << 31 or max(m * k, k * n, m * n) > MOST_SIZE**2:
         raise UsageError(f"shape {_short(text)} has a matrix of more than {MOST_SIZE}^2 elements; choose a smaller one")
     return m, n, k
+
+
+def positive(name: str, seconds: float | None) -> None:
+    """Refuse a number of seconds that is none.
+
+    Raises:
+        UsageError: option ``--name`` has it.
+    """
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise UsageError(f"--{name} {seconds} must be a positive number of seconds")
+
+
+def refuse_others(context: typer.Context, what: str, device: Device) -> None:
+    """Refuse options that a measurement of its own kind does not have, so that none is left aside in silence.
+
+    Args:
+        context: of the call.
+        what: the option that asks for this measurement, of ``_TAKEN``.
+        device: that was asked for.
+
+    Raises:
+        UsageError: another was given, or the CPU.
+    """
+    if device is Device.CPU:
+        raise UsageError(f"{what} measures on a GPU; leave it or --device cpu out")
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        given = source is not None and source.name == "COMMANDLINE"
+        if given and parameter.name not in (*_ALWAYS, *_TAKEN[what]):
+            raise UsageError(f"{what} has no {parameter.opts[0]}; leave it out")
 
 
 def _short(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from subcubic.errors import ExitCode, UsageError
 from subcubic.output import note, print_json
 from subcubic.version import commit
+from subcubic.writing import make_folder
 
 SET = "thin"
 _TIMER = (
@@ -69,6 +70,8 @@ def run(
     from evaluate.thin_table import thin_text
     from evaluate.timing import PAIRS
 
+    if out is not None:
+        make_folder(out)
     gpu = require_gpu()
     products = [Grouped(1, shape) for shape in shapes] or [*(Grouped(1, shape) for shape in THIN), *EXPERTS]
     cases = [ThinCase(what, dtype, layout) for dtype in dtypes for layout in layouts for what in products]

@@ -18,6 +18,8 @@ from subcubic.bench_options import (
     Regime,
     emitter_option,
     parse_shape,
+    positive,
+    refuse_others,
     values,
 )
 from subcubic.bench_schemes import Schemes, measurable, planned
@@ -61,12 +63,13 @@ _QUICK_SIZES, _QUICK_PAIRS, _QUICK_S = {"gpu": [4096], "cpu": [512]}, 10, 3.0
 
 @guarded
 def bench(
+    context: typer.Context,
     schemes: Annotated[
         list[str] | None, typer.Argument(metavar="SCHEME", help="Ids, formats, built-in names or scheme files.")
     ] = None,
     set_name: Annotated[
         str | None,
-        typer.Option("--set", help="A named set in place of schemes: hopper, hopper-planes, squares, llm960 ..."),
+        typer.Option("--set", help="A named set in place of schemes: hopper, hopper-planes, squares, llm960, thin ..."),
     ] = None,
     size: Annotated[list[int] | None, typer.Option(help="M = N = K; may be given several times.")] = None,
     shape: Annotated[list[str] | None, typer.Option(help="M,N,K in BLAS letters; may be given several times.")] = None,
@@ -94,7 +97,7 @@ def bench(
     epilogue: Annotated[
         str | None,
         typer.Option(
-            help="Fused: steps after the product, as of export; measured against the vendor's ways to do both."
+            help="Steps after the product, as of export: a fused kernel against the vendor's ways to do both."
         ),
     ] = None,
     results: Annotated[
@@ -113,7 +116,10 @@ def bench(
         bool, typer.Option("--counters", help="GPU: bytes, clock and busy tensor cores by ncu.")
     ] = False,
     profile: Annotated[
-        bool, typer.Option("--profile", help="GPU: what the kernels take of the device too, and --counters by ncu.")
+        bool,
+        typer.Option(
+            "--profile", help="GPU: also registers, shared memory and occupancy of each kernel, and --counters."
+        ),
     ] = False,
     nvbench: Annotated[
         bool, typer.Option("--nvbench", help="GPU: the same times by NVBench too, in the document (cuda-bench).")
@@ -141,27 +147,22 @@ def bench(
     from evaluate.variants import Wanted
 
     table = path is KernelPath.TABLE
-    if path is KernelPath.THIN:
+    if path is KernelPath.THIN or epilogue is not None:
+        thin = path is KernelPath.THIN
+        refuse_others(context, "--path thin" if thin else "--epilogue", device)
         at_least(1, "pairs", pairs, _MOST_PAIRS)
+        positive("limit", limit)
         shapes = [(n, n, n) for n in size or []] + [parse_shape(item) for item in shape or []]
         kinds, orders = values(dtype, Dtype.BF16), values(layout, Layout.NN)
-        bench_thin.check(schemes or [], set_name, kinds, orders, regime.value)
-        if out is not None:
-            make_folder(out)
-        return bench_thin.run(shapes, kinds, orders, pairs, limit, out, json_output)
-    if epilogue is not None:
-        at_least(1, "pairs", pairs, _MOST_PAIRS)
+        if thin:
+            bench_thin.check(schemes or [], set_name, kinds, orders, regime.value)
+            return bench_thin.run(shapes, kinds, orders, pairs, limit, out, json_output)
         if set_name or not schemes:
-            raise UsageError("--epilogue needs a SCHEME or several, classical-1x1x1 for a plain product, and no --set")
-        steps = bench_epilogue.checked(epilogue, values(dtype, Dtype.BF16), path.value)
-        shapes = [(n, n, n) for n in size or []] + [parse_shape(item) for item in shape or []]
-        if out is not None:
-            make_folder(out)
-        found_plans = planned(Schemes(writable_catalog(catalog)), schemes, levels or [1], turn.value if turn else "")
-        return bench_epilogue.run(
-            *([plan for plan, _ in found_plans], shapes, values(dtype, Dtype.BF16), values(layout, Layout.NN), steps),
-            *(pairs, limit, counters or profile, out, json_output),
-        )
+            raise UsageError("--epilogue needs one SCHEME or more, classical-1x1x1 for a plain product, and no --set")
+        steps = bench_epilogue.checked(epilogue or "", kinds, path.value)
+        turned, counted = turn.value if turn else "", counters or profile
+        measured = [plan for plan, _ in planned(Schemes(writable_catalog(catalog)), schemes, levels or [1], turned)]
+        return bench_epilogue.run(measured, shapes, kinds, orders, steps, pairs, limit, counted, out, json_output)
     if bool(schemes) + bool(set_name) + table != 1:
         raise UsageError("give either a SCHEME or several, or --set NAME, or --path table")
     lines = set_lines(set_name) if set_name else []
@@ -185,8 +186,7 @@ def bench(
     for value in levels or []:
         checked_levels(value)
     for name, seconds in (("limit", limit), ("total", total)):
-        if seconds is not None and not 0 < seconds < float("inf"):
-            raise UsageError(f"--{name} {seconds} must be a positive number of seconds")
+        positive(name, seconds)
     if resume and out is None:
         raise UsageError("--resume needs --out FOLDER with the rows measured before")
     shapes = [parse_shape(item) for item in shape or []]

@@ -78,18 +78,25 @@ def export(
     arch: Annotated[
         str | None,
         typer.Option(
-            metavar="ARCH", help="CUDA: write a fused kernel for this architecture, e.g. sm_90a, as a folder."
+            metavar="ARCH",
+            help="CUDA: write a fused kernel for this architecture, e.g. sm_90a, as a folder. With --thin what its "
+            "Makefile builds for, sm_90 by default.",
         ),
     ] = None,
     thin: Annotated[
-        bool, typer.Option("--thin", help="CUDA: the kernel for up to 16 rows of A, of classical-1x1x1, as a folder.")
+        bool,
+        typer.Option(
+            "--thin", help="CUDA: the kernel for up to 16 rows of A, of classical-1x1x1, in fp16 or bf16, as a folder."
+        ),
     ] = False,
     plane_dtype: Annotated[
         Dtype | None, typer.Option(help="With --arch: type of the planes; fp16 keeps bf16 inputs accurate.")
     ] = None,
-    c_dtype: Annotated[Dtype | None, typer.Option(help="With --arch: type of C, if not that of A and B.")] = None,
+    c_dtype: Annotated[
+        Dtype | None, typer.Option(help="With --arch or --thin: type of C, if not that of A and B.")
+    ] = None,
     layout: Annotated[
-        Layout | None, typer.Option(help="With --arch: contiguous rows (n) or columns (t) of A, then of B.")
+        Layout | None, typer.Option(help="With --arch or --thin: contiguous rows (n) or columns (t) of A, then of B.")
     ] = None,
     overlap: Annotated[
         bool, typer.Option("--overlap", help="With --arch sm_90a: the launch makes planes while products run.")
@@ -159,7 +166,8 @@ def export(
             raise UsageError(f"--{'thin' if thin else 'arch'} needs --to cuda")
         if build is not None or product_dtype is not ProductDtype.INPUT:
             option = "--build" if build is not None else "--product-dtype"
-            raise UsageError(f"a fused kernel has no {option}; leave it or --arch out")
+            kind, own = ("thin", "--thin") if thin else ("fused", "--arch")
+            raise UsageError(f"a {kind} kernel has no {option}; leave it or {own} out")
         if thin:
             more = {"constant_b": True} if constant_b else {}
             export_thin(found, arch, levels, {"dtype": dtype.value, **chosen, **more, **steps}, output, json_output)

@@ -69,6 +69,7 @@ def predict(
     Rates come from data sheets, or from `doctor --measure` where it ran on such a device. See the same ratio measured
     by `bench`.
     """
+    from codegen.emit_thin import MOST_ROWS
     from evaluate.device_model import device_model
     from evaluate.model import predict as model
     from evaluate.operands import DTYPES
@@ -125,6 +126,8 @@ def predict(
     note(f"{found.name}: {found.source}; {found.basis}")
     if chosen not in DTYPES:
         note(f"there are no kernels for {chosen}: an answer on paper")
+    if any(row["M"] <= MOST_ROWS for row in rows):
+        note(f"with up to {MOST_ROWS} rows no scheme pays, a kernel of its own can: `subcubic tune`, on the GPU")
     headings = ("scheme", "M", "N", "K", "dtype", "operands", "ms", "vendor ms", "ratio", "why")
     print(table(headings, [_cells(row) for row in rows]))
 

@@ -93,7 +93,9 @@ class Run:
         found = [run for run in all_runs() if run.name.startswith(name)]
         if len(found) != 1:
             how_many = f"{len(found)} runs have names that begin" if found else "no run has a name that begins"
-            raise LookupError(f"{how_many} with {name!r}; `subcubic runs list` shows them all")
+            raise LookupError(
+                f"{how_many} with {name!r}; `subcubic runs list` shows them all; a training is named by its folder"
+            )
         return found[0]
 
     def write_config(self, config: Mapping[str, Any]) -> None:

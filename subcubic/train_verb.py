@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +26,16 @@ from subcubic.version import commit
 from subcubic.writing import make_folder, writing
 
 METHOD = "player"
+
+
+class Scale(StrEnum):
+    """How large a training is, see ``search.player.presets``."""
+
+    AUTO = "auto"
+    SMALL = "small"
+    LARGE = "large"
+
+
 _CHECKPOINTS = "checkpoints"
 _SMALLER = "--games, --simulations, --candidates, --channels or --batch"
 
@@ -34,12 +45,22 @@ def train(
     format: Annotated[str, typer.Argument(metavar="FORMAT", help="Base case m x k x n, for example 2x2x3.")],
     ring: Annotated[str, typer.Option(help="F2, or Z for games over the integers.")] = "F2",
     target: Annotated[int | None, typer.Option(help="Rank to end at; the best known one by default.")] = None,
-    hits: Annotated[float, typer.Option(help="Share of the games that must reach it before the end.")] = 0.0,
-    budget: Annotated[str, typer.Option(help="Time limit of all parts of the run, compiling included.")] = "5m",
-    rounds: Annotated[int | None, typer.Option(help="Limit in rounds; the result is then repeatable.")] = None,
+    hits: Annotated[
+        float,
+        typer.Option(help="Share of a round's games from the opening, 0 to 1, that must reach it before the end."),
+    ] = 0.0,
+    budget: Annotated[
+        str, typer.Option(help="Time limit of all parts of the run, compiling included; a begun round is finished.")
+    ] = "5m",
+    rounds: Annotated[
+        int | None,
+        typer.Option(help="Limit in rounds, those without games counted; the result is then repeatable."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the first weights and of every random choice.")] = 0,
-    scale: Annotated[str, typer.Option(help="small for two cores, large for a GPU, auto for what is here.")] = "auto",
-    games: Annotated[int | None, typer.Option(help="Played side by side.")] = None,
+    scale: Annotated[
+        Scale, typer.Option(help="Settings: small for two cores, large for a GPU, auto for what is here.")
+    ] = Scale.AUTO,
+    games: Annotated[int | None, typer.Option(help="Played side by side in a round.")] = None,
     simulations: Annotated[int | None, typer.Option(help="Of the tree search for each move.")] = None,
     candidates: Annotated[int | None, typer.Option(help="Moves proposed at each node, at most 64.")] = None,
     channels: Annotated[int | None, typer.Option(help="Of the network.")] = None,
@@ -66,6 +87,10 @@ def train(
     if ring not in ("F2", "Z"):
         raise UsageError(f"--ring {ring} is not played; choose F2 or Z")
     at_least(1, "rounds", rounds)
+    for name, value in (("games", games), ("simulations", simulations), ("candidates", candidates)):
+        at_least(1, name, value)
+    if not 0 <= hits <= 1:
+        raise UsageError(f"--hits {hits} must lie between 0 and 1")
     prepare()
     from jax import device_count
 
@@ -78,7 +103,7 @@ def train(
     course = settled(
         base_case,
         Ring(ring),
-        scale,  # type: ignore[arg-type]
+        scale.value,
         **{"games": games, "simulations": simulations, "candidates": candidates, "channels": channels},
         **{"batch": batch, "warm": warm, "repair": repair, "change_basis": not same_basis},
         **{"seed": seed_of(seed), "target": wanted, "hits": hits, "rounds": rounds},
@@ -96,13 +121,24 @@ def train(
     if json_output:
         print_json(result)
     else:
-        print(
-            f"rank {result['rank'] or '-'} after {result['games']} games and {result['seconds']:.1f} s"
-            + (f"; stored {result['id'][:12]}" if result["id"] else "")
-        )
+        print(_told(result, hits))
     if result["rank"] is not None and result["rank"] <= wanted:
         return ExitCode.DONE
     return ExitCode.INTERRUPTED if result["interrupted"] else ExitCode.BUDGET
+
+
+def _told(result: dict[str, Any], hits: float) -> str:
+    """One line about a training that has ended, and what it did not come to."""
+    after = f"after {result['rounds']} rounds, {result['games']} games and {result['seconds']:.1f} s"
+    if not result["games"]:
+        return f"no game was played {after}: the steps on random sums come first; give more time or a smaller --warm"
+    if result["rank"] is None:
+        return f"no scheme below the standard algorithm {after}"
+    stored = f"; stored {result['id'][:12]}" if result["id"] else ""
+    short = ""
+    if result["hits"] is not None and result["hits"] < hits:
+        short = f"; {result['hits']:.0%} of the last games from the opening reach it, --hits asked for {hits:.0%}"
+    return f"rank {result['rank']} {after}{short}{stored}"
 
 
 def _run(course: Any, given: Any, store: Any, out: Path | None, save_s: float) -> dict[str, Any]:
@@ -147,6 +183,7 @@ def _learn(course: Any, state: Any, store: Any, out: Path | None, checkpoints: A
         "games": state.played,
         "seconds": state.seconds,
         "rounds": state.rounds,
+        "hits": None,
     }
     if state.pool.lowest < course.player.board.limit:
         result["rank"] = state.pool.lowest
@@ -159,6 +196,7 @@ def _learn(course: Any, state: Any, store: Any, out: Path | None, checkpoints: A
                 note(f"rank {event.scheme.rank} after {event.games} games and {event.seconds:.1f} s")
                 continue
             result |= {"games": event.games, "seconds": round(event.seconds, 3), "rounds": event.round}
+            result["hits"] = None if event.mean is None else event.hits
             if out is None:
                 continue
             append(out, asdict(event))

@@ -71,7 +71,7 @@ def tune(
                         **{"tuning_s": found.setup_seconds, "repaid_after": found.repaid_after},
                     }
                 )
-                note(_told(rows[-1]))
+                note(_told(rows[-1])) if json_output else print(_told(rows[-1]), flush=True)
     if json_output:
         print_json({"device": gpu.name, "rows": rows})
     return ExitCode.DONE

@@ -1,7 +1,7 @@
 """How much memory a player takes, estimated before anything is allocated, and how much its device has.
 
 The factors are fits to what XLA reports of compiled play and training (``memory_analysis``) on a CPU, for 2x2x2 over F2
-and Z and 2x3x3 over F2 with 16 and 32 channels; there they are within a fifth.
+and Z and 2x3x3 over F2 with 16 and 32 channels; there they are within a tenth.
 """
 
 from __future__ import annotations

@@ -106,6 +106,9 @@ def test_the_page_names_the_steps_and_their_operands():
     files = folder(PLAN, "sm_90a", OPTIONS | {"epilogue": "bias,gelu"}, True)
     page = files["README.md"]
     assert "| epilogue | bias,gelu: applied to each element of C before it is rounded |" in page
+    assert (
+        "_extras extras = {0};\nextras.bias = bias;\n" in page and "C = alpha A B + beta C, then bias, gelu, on" in page
+    )
     assert "workspace, bytes, &extras);" in page and "`c = matmul(a, pack(b), bias=bias)`" in page
     for text in folder(PLAN, "sm_90a", OPTIONS, True).values():
         assert "epilogue" not in text and "FINISHED" not in text and "EXTRAS" not in text

@@ -35,11 +35,15 @@ def test_whole_matrices_are_bound_by_memory(head):
 
 
 def test_the_command_prints_and_keeps_what_is_known_on_paper(tmp_path, capsys):
-    assert attention_check.main(["--out", str(tmp_path)]) == 0
+    assert attention_check.main(["--out", str(tmp_path), "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     (saved,) = tmp_path.glob("*.json")
     assert json.loads(saved.read_text()) == printed and printed["kind"] == "attention"
     assert len(printed["rows"]) == len(TOKENS) * (1 + len(HEADS)) and printed["model"] == "h200"
+    rows = [*printed["rows"], {"what": "time", "tokens": 9, "heads": 2, "head": 64, "arm": "flash", "seconds": 1e-3}]
+    text = attention_check.told(rows, "h200")
+    assert "131072                           71%  1.098" in text and "64  flash  1.000" in text
+    assert attention_check.main([]) == 0 and text.startswith(capsys.readouterr().out[:500])
 
 
 @needs_nvcc

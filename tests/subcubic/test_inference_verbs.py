@@ -56,6 +56,7 @@ def test_a_thin_kernel_is_a_folder(cli, home, options, name):
     page, makefile = ((home / "out" / file).read_text() for file in ("README.md", "Makefile"))
     assert done.json["sha256"] in page and done.json["arch"] == "sm_90" and f"lib{name}.so" in makefile
     assert ("bias,gelu: applied" in page and ", &extras)" in page) == bool(options)
+    assert ("_extras extras = {0};\nextras.bias = bias;\n" in page) == bool(options) and "FILLING" not in page
     assert not re.search(r"\b[A-Z]+_?DTYPE\b|SCHEME|DIGEST", page)
     subprocess.run(["gcc", "-fsyntax-only", "-x", "c", "-Wall", "-Werror", home / "out" / f"{name}.h"], check=True)
     again = cli("export", "classical-1x1x1", "--thin", "--dtype", "bf16", *options, "-o", home / "out", "--json")
@@ -68,6 +69,7 @@ def test_a_thin_kernel_is_a_folder(cli, home, options, name):
         (["--dtype", "fp32"], "thin kernels multiply fp16 or bf16, not fp32: add --dtype bf16"),
         (["--dtype", "bf16", "--layout", "tn"], "thin kernels have the layouts nn and nt, not tn"),
         (["--dtype", "bf16", "--guard"], "thin kernels have no --guard; leave it out"),
+        (["--dtype", "bf16", "--build", "sm_90"], "a thin kernel has no --build; leave it or --thin out"),
         (["--dtype", "bf16", "--constant-b"], "thin kernels have no --constant-b; leave it out"),
         (["--dtype", "bf16", "--c-dtype", "fp16"], "--c-dtype fp16 does not go with --dtype bf16"),
         (["--dtype", "bf16", "--arch", "sm_70"], "--arch sm_70: there are no fused kernels for sm_70"),
@@ -115,6 +117,11 @@ def test_a_wrong_result_is_an_error(cli, home, on_h200, monkeypatch):
         (["--set", "squares"], "--path thin measures the scheme of one product: give --shape M,N,K, or --set thin"),
         (["winograd"], "--path thin measures the scheme of one product"),
         (["--regime", "steady"], "--path thin is measured in bursts"),
+        (["--profile"], "--path thin has no --profile; leave it out"),
+        (["--levels", "2"], "--path thin has no --levels; leave it out"),
+        (["--resume"], "--path thin has no --resume; leave it out"),
+        (["--device", "cpu"], "--path thin measures on a GPU; leave it or --device cpu out"),
+        (["--limit", "0"], "--limit 0.0 must be a positive number of seconds"),
         (["--pairs", "0"], "--pairs 0 must be at least 1"),
         (["--shape", "1,2"], "shape '1,2' is not of the form M,N,K"),
     ],
@@ -132,6 +139,9 @@ def test_what_the_thin_path_does_not_measure_is_refused(cli, options, says):
         (["--epilogue", " , "], "unknown step"),
         (["--epilogue", "relu", "--path", "cuda"], "leave --path cuda out"),
         (["--epilogue", "relu", "--dtype", "fp32"], "fused kernels multiply bf16 and fp16, not fp32"),
+        (["--epilogue", "relu", "--device", "cpu"], "--epilogue measures on a GPU; leave it or --device cpu out"),
+        (["--epilogue", "relu", "--operands", "b_constant"], "--epilogue has no --operands; leave it out"),
+        (["--epilogue", "relu", "--path", "thin"], "--path thin has no --epilogue; leave it out"),
     ],
 )
 def test_steps_that_are_not_compared_are_refused(cli, options, says):
@@ -181,7 +191,7 @@ def test_tiles_are_looked_for_ahead_and_kept(cli, home, on_h200, monkeypatch):
         (1, 4096, 3, 8), (8, 14336, 3, 8),
     ]  # fmt: skip
     assert "tile 3, split 8, 2.00 us, ratio 1.500 to the vendor's 3.00 us (faster), found in 2.5 s" in done.err
-    assert "64 x 16,1536,4096" in cli("tune", "16,1536,4096", "--groups", 64).err
+    assert "64 x 16,1536,4096" in cli("tune", "16,1536,4096", "--groups", 64).out
 
 
 @pytest.mark.parametrize(
@@ -203,4 +213,4 @@ def test_what_cannot_be_tuned_is_refused(cli, options, code, says):
 def test_without_a_gpu_nothing_is_tuned(cli, monkeypatch):
     monkeypatch.setattr("evaluate.device._probe", lambda: "CUDA sees no device")
     done = cli("tune", "1,64,64")
-    assert done.code == 4 and "CUDA sees no device" in done.err
+    assert done.code == 4 and "CUDA sees no device" in done.err and "--device" not in done.err

@@ -69,3 +69,9 @@ def test_what_doctor_measures_is_predicted_with(cli, cache, monkeypatch):
     assert row["dtype"] == "fp32" and {phase["name"] for phase in row["phases"]} == {"planes", "products", "sums"}
     rate = dict(map(tuple, kept["gemm"]["fp32"]))[128]
     assert row["baseline_seconds"] == pytest.approx(2 * 256**3 / rate, rel=0.5)
+
+
+def test_few_rows_are_sent_to_their_own_kernel(cli):
+    done = cli("predict", "winograd", "--device", "h200", "--shape", "1,4096,4096")
+    assert done.code == 0 and "with up to 16 rows no scheme pays" in done.err and "subcubic tune" in done.err
+    assert "rows no scheme" not in cli("predict", "winograd", "--device", "h200", "--shape", "17,4096,4096").err

@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("mctx", reason="no mctx; install the extra player")
 
 from search.player.trained import load
+from subcubic.train_verb import _told
 
 # Files that the library of checkpoints leaves open.
 pytestmark = [
@@ -65,6 +66,20 @@ def test_it_trains_keeps_a_curve_and_goes_on(cli, tmp_path):
     assert small.code == 1 and "do not fit 1x1x2 over F2 with 2 channels" in small.err
 
 
+def test_the_last_line_says_what_was_not_reached(cli):
+    done = cli("train", "1x1x2", *SMALL[:-1], 100, "--rounds", 1)
+    assert done.code == 5 and "no game was played after 1 rounds" in done.out and "smaller --warm" in done.out
+    assert (
+        "no scheme below the standard algorithm after 1 rounds, 4 games"
+        in cli("train", "1x1x2", *SMALL, "--target", 1, "--rounds", 1).out
+    )
+    result = {"rank": 7, "id": "0" * 64, "rounds": 3, "games": 32, "seconds": 9.0, "hits": 0.25}
+    assert _told(result, 0.5).endswith(
+        "25% of the last games from the opening reach it, --hits asked for 50%; stored " + "0" * 12
+    )
+    assert "--hits" not in _told(result, 0.25)
+
+
 def test_two_trainings_in_one_folder_are_refused(cli, tmp_path):
     from filelock import FileLock
 
@@ -79,9 +94,10 @@ def test_two_trainings_in_one_folder_are_refused(cli, tmp_path):
     [
         (["2x2x2", "--ring", "F3"], "--ring F3 is not played; choose F2 or Z"),
         (["4x4x4"], "format 4x4x4 over F2 has factors of 65536 vectors and the player affords 4096"),
-        (["2x2x2", "--games", "0"], "games is 0; it must be at least 1"),
+        (["2x2x2", "--games", "0"], "--games 0 must be at least 1"),
         (["2x2x2", "--candidates", "65"], "candidates is 65; a node holds at most 64"),
-        (["2x2x2", "--hits", "2"], "hits is 2.0; it must lie between 0 and 1"),
+        (["2x2x2", "--hits", "2"], "--hits 2.0 must lie between 0 and 1"),
+        (["2x2x2", "--scale", "huge"], "--scale"),
         (["2x2x2", "--budget", "soon"], "soon"),
         (["2x2x2", "--games", "100000000"], "free; lower --games, --simulations, --candidates, --channels or --batch"),
         (["2x2x2", "--batch", "100000000"], "GB of memory: trees 0.187 MB, network in play 1.74 MB, in training"),

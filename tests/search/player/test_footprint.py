@@ -32,8 +32,8 @@ def of_case(case):
 @pytest.mark.parametrize(("case", "play", "training"), MEASURED)
 def test_the_estimate_is_what_was_measured(case, play, training):
     said = of_course(of_case(case))
-    assert said.trees + said.play + said.records / 2 == pytest.approx(play, rel=0.25)
-    assert said.training + said.parameters == pytest.approx(training, rel=0.25)
+    assert said.trees + said.play + said.records / 2 == pytest.approx(play, rel=0.1)
+    assert said.training + said.parameters == pytest.approx(training, rel=0.1)
 
 
 @pytest.mark.parametrize("case", [rare(case) for case, _, _ in MEASURED[:2]], ids=lambda case: case[0])
