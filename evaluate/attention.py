@@ -7,6 +7,7 @@ attention (Dao et al., arXiv 2205.14135) never writes it; a scheme that works on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
@@ -90,7 +91,7 @@ def bounds(plan: Plan, tokens: int, head: int, device: DeviceModel) -> Row:
 
 
 def measured(plans: Sequence[Plan], tokens: int, head: int, heads: int, gpu: DeviceInfo) -> Iterator[tuple[str, Row]]:
-    """Time attention of some heads, each arm after a warm-up; the host waits for the end of each call.
+    """Time attention of some heads, the arms in turn; the host waits for the end of each call.
 
     Args:
         plans: of schemes whose fused kernels do both products.
@@ -108,15 +109,28 @@ def measured(plans: Sequence[Plan], tokens: int, head: int, heads: int, gpu: Dev
     rng = xp.random.default_rng(0)
     q, k, v = (rng.standard_normal((heads, tokens, head), dtype=xp.float32).astype(xp.float16) for _ in range(3))
     exact = _exact(xp, q[0], k[0], v[0])
-    for name, make in flash_attentions().items():
-        call, fetch = make(q, k, v)
-        yield name, {**_timed(call), "error": _error(xp, fetch(), exact)}
-    for plan in plans:
-        kernels = [_kernel(plan, layout, gpu) for layout in ("nt", "nn")]
-        with open_fused(kernels[0]) as first, open_fused(kernels[1]) as second:
-            run, out = _whole(xp, first, second, q, k, v)
-            times = _timed(run)
-            yield f"{plan.base.format}:{plan.base.rank}", {**times, "error": _error(xp, out[0], exact)}
+    calls: dict[str, Callable[[], Any]] = {}
+    wrong: dict[str, float] = {}
+    with ExitStack() as stack:
+        for name, make in flash_attentions().items():
+            calls[name], fetch = make(q, k, v)
+            wrong[name] = _error(xp, fetch(), exact)
+        for plan in plans:
+            first, second = (stack.enter_context(open_fused(_kernel(plan, layout, gpu))) for layout in ("nt", "nn"))
+            name = f"{plan.base.format}:{plan.base.rank}"
+            calls[name], out = _whole(xp, first, second, q, k, v)
+            calls[name]()
+            wrong[name] = _error(xp, out[0], exact)
+        seconds: dict[str, list[float]] = {name: [] for name in calls}
+        for _ in range(_WINDOWS):
+            for name, call in calls.items():
+                began = perf_counter()
+                call()
+                seconds[name].append(perf_counter() - began)
+    for name, times in seconds.items():
+        times.sort()
+        middle = median(times)
+        yield name, {"seconds": middle, "spread": (times[-2] - times[1]) / middle, "error": wrong[name]}
 
 
 def _kernel(plan: Plan, layout: str, gpu: DeviceInfo) -> Any:
@@ -184,18 +198,6 @@ extern "C" __global__ void softmax(__half* matrix, long long columns) {
   }
 }
 """
-
-
-def _timed(call: Callable[[], Any]) -> Row:
-    call()
-    seconds = []
-    for _ in range(_WINDOWS):
-        began = perf_counter()
-        call()
-        seconds.append(perf_counter() - began)
-    seconds.sort()
-    middle = median(seconds)
-    return {"seconds": middle, "spread": (seconds[-2] - seconds[1]) / middle}
 
 
 def _exact(xp: Any, q: Any, k: Any, v: Any) -> Any:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from subcubic.errors import ExitCode
 from subcubic.output import note, print_json, table
 from subcubic.version import commit
 from subcubic.writing import make_folder
@@ -64,9 +65,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="folder to save the document to")
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
     given = parser.parse_args(arguments)
+
+    from evaluate.device import DeviceMissingError
+
     if given.out:
         make_folder(given.out)
-    found = document(given.device, given.measure)
+    try:
+        found = document(given.device, given.measure)
+    except ValueError as error:
+        parser.error(str(error))
+    except DeviceMissingError as error:
+        note(f"subcubic: {error}")
+        return ExitCode.MISSING
     if given.out:
         from evaluate.report import save
 

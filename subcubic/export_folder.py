@@ -111,6 +111,8 @@ def export_thin(
         raise UsageError(f"--c-dtype {c_dtype} does not go with --dtype {dtype}; choose {dtype} or fp32")
     if options.get("layout", "nn") not in ("nn", "nt"):
         raise UsageError(f"thin kernels have the layouts nn and nt, not {options['layout']}")
+    if levels != 1:
+        raise UsageError(f"thin kernels do one product, so --levels {levels} has no meaning; leave it out")
     for name in options:
         if name not in ("dtype", "c_dtype", "layout", "epilogue"):
             raise UsageError(f"thin kernels have no --{name.replace('_', '-')}; leave it out")

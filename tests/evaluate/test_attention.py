@@ -65,3 +65,12 @@ def test_every_arm_is_attention():
         pytest.skip("the kernels that read a transposed K are those for sm_90a")
     for name, row in measured([PLAIN, WINOGRAD], 1024, 128, 2, gpu):
         assert row["error"] < 5e-3 and row["seconds"] > 0, name
+
+
+def test_what_cannot_be_answered_is_a_sentence(capsys, monkeypatch):
+    with pytest.raises(SystemExit) as ended:
+        attention_check.main(["--device", "abacus"])
+    assert ended.value.code == 2 and "nothing is known of device 'abacus'" in capsys.readouterr().err
+    monkeypatch.setattr("evaluate.device._probe", lambda: "CUDA sees no device")
+    assert attention_check.main(["--measure"]) == 4
+    assert "CUDA sees no device" in capsys.readouterr().err

@@ -68,6 +68,7 @@ def test_a_thin_kernel_is_a_folder(cli, home, options, name):
     [
         (["--dtype", "fp32"], "thin kernels multiply fp16 or bf16, not fp32: add --dtype bf16"),
         (["--dtype", "bf16", "--layout", "tn"], "thin kernels have the layouts nn and nt, not tn"),
+        (["--dtype", "bf16", "--levels", "2"], "thin kernels do one product, so --levels 2 has no meaning"),
         (["--dtype", "bf16", "--guard"], "thin kernels have no --guard; leave it out"),
         (["--dtype", "bf16", "--build", "sm_90"], "a thin kernel has no --build; leave it or --thin out"),
         (["--dtype", "bf16", "--constant-b"], "thin kernels have no --constant-b; leave it out"),
