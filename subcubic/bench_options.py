@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import Any
 
 from subcubic.errors import UsageError
-from subcubic.options import MOST_SIZE
+from subcubic.options import MOST, MOST_SEEDS, MOST_SIZE, at_least, checked_levels
 
 _DIGITS = 9
+_MOST_PAIRS = 10**5
 _SHOWN = 60  # characters of a value that a sentence repeats
 
 
@@ -83,6 +85,48 @@ def parse_shape(text: str) -> tuple[int, int, int]:
     if max(m, n, k) >= 1 << 31 or max(m * k, k * n, m * n) > MOST_SIZE**2:
         raise UsageError(f"shape {_short(text)} has a matrix of more than {MOST_SIZE}^2 elements; choose a smaller one")
     return m, n, k
+
+
+def check_numbers(
+    sizes: Sequence[int],
+    levels: Sequence[int],
+    pairs: int | None,
+    seed: int,
+    seeds: int,
+    seconds: Mapping[str, float | None],
+) -> None:
+    """Refuse numbers that no path measures with, before anything is made or allocated.
+
+    Raises:
+        UsageError: one is out of range.
+    """
+    for name, number, least, most in (
+        *(("size", one, 1, MOST_SIZE) for one in sizes),
+        ("pairs", pairs, 1, _MOST_PAIRS),
+        ("seed", seed, 0, MOST),
+        ("seeds", seeds, 1, MOST_SEEDS),
+    ):
+        at_least(least, name, number, most)
+    for value in levels:
+        checked_levels(value)
+    for name, limit in seconds.items():
+        if limit is not None and not 0 < limit < float("inf"):
+            raise UsageError(f"--{name} {limit} must be a positive number of seconds")
+
+
+def refuse(measured: str, options: Mapping[str, Any]) -> None:
+    """Refuse options that were given and would not be heeded.
+
+    Args:
+        measured: the option that leaves no use for them, without its dashes.
+        options: by name; what is false was not given.
+
+    Raises:
+        UsageError: one was given.
+    """
+    for name, given in options.items():
+        if given:
+            raise UsageError(f"--{measured} does not heed --{name}; leave one of them out")
 
 
 def _short(text: str) -> str:

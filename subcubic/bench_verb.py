@@ -16,25 +16,22 @@ from subcubic.bench_options import (
     Operands,
     PlaneDtype,
     Regime,
+    check_numbers,
     emitter_option,
     parse_shape,
+    refuse,
     values,
 )
 from subcubic.bench_schemes import Schemes, measurable, planned
 from subcubic.bench_sets import set_cases, set_lines, unmeasured
 from subcubic.errors import ExitCode, UsageError, guarded
 from subcubic.options import (
-    MOST,
-    MOST_SEEDS,
-    MOST_SIZE,
     CatalogPath,
     Device,
     Dtype,
     Json,
     Layout,
     ProductDtype,
-    at_least,
-    checked_levels,
     writable_catalog,
 )
 from subcubic.output import note, print_json
@@ -55,7 +52,6 @@ _DTYPES = {"gpu": [Dtype.FP32, Dtype.BF16], "cpu": [Dtype.FP64, Dtype.FP32, Dtyp
 # With --quick: one shape, fewer pairs, and a time limit for each row.
 # The CPU is slow and its timings scatter: a row that takes longer is measured on fewer pairs.
 _CPU_S = 20.0
-_MOST_PAIRS = 10**5
 _QUICK_SIZES, _QUICK_PAIRS, _QUICK_S = {"gpu": [4096], "cpu": [512]}, 10, 3.0
 
 
@@ -141,20 +137,27 @@ def bench(
     from evaluate.variants import Wanted
 
     table = path is KernelPath.TABLE
+    check_numbers(size or [], levels or [], pairs, seed, seeds, {"limit": limit, "total": total})
+    shapes = [parse_shape(item) for item in shape or []]
+    # What these two measure has no use for; nobody shall believe that it was heeded.
+    idle: dict[str, Any] = {"device": device is Device.CPU, "resume": resume, "total": total, "nvbench": nvbench}
+    idle |= {"operands": operands, "plane-dtype": plane_dtype, "seeds": seeds != 1, "emitter": emitter}
     if path is KernelPath.THIN:
-        at_least(1, "pairs", pairs, _MOST_PAIRS)
-        shapes = [(n, n, n) for n in size or []] + [parse_shape(item) for item in shape or []]
+        refuse("path thin", idle | {"levels": levels, "turn": turn, "counters": counters, "profile": profile})
+        shapes = [(n, n, n) for n in size or []] + shapes
         kinds, orders = values(dtype, Dtype.BF16), values(layout, Layout.NN)
-        bench_thin.check(schemes or [], set_name, kinds, orders, regime.value)
+        bench_thin.check(schemes or [], set_name, kinds, orders, regime.value, shapes)
+        require_gpu()
         if out is not None:
             make_folder(out)
         return bench_thin.run(shapes, kinds, orders, pairs, limit, out, json_output)
     if epilogue is not None:
-        at_least(1, "pairs", pairs, _MOST_PAIRS)
+        refuse("epilogue", idle | {"regime": regime is not Regime.BURST})
         if set_name or not schemes:
             raise UsageError("--epilogue needs a SCHEME or several, classical-1x1x1 for a plain product, and no --set")
         steps = bench_epilogue.checked(epilogue, values(dtype, Dtype.BF16), path.value)
-        shapes = [(n, n, n) for n in size or []] + [parse_shape(item) for item in shape or []]
+        shapes = [(n, n, n) for n in size or []] + shapes
+        require_gpu()
         if out is not None:
             make_folder(out)
         found_plans = planned(Schemes(writable_catalog(catalog)), schemes, levels or [1], turn.value if turn else "")
@@ -175,21 +178,8 @@ def bench(
     on_gpu = set_name or table or counters or nvbench or (path is not KernelPath.AUTO and device is not Device.CPU)
     gpu = require_gpu() if on_gpu else device_of(device.value)
     kind = "gpu" if gpu else "cpu"
-    for name, number, least, most in (
-        *(("size", one, 1, MOST_SIZE) for one in size or []),
-        ("pairs", pairs, 1, _MOST_PAIRS),
-        ("seed", seed, 0, MOST),
-        ("seeds", seeds, 1, MOST_SEEDS),
-    ):
-        at_least(least, name, number, most)
-    for value in levels or []:
-        checked_levels(value)
-    for name, seconds in (("limit", limit), ("total", total)):
-        if seconds is not None and not 0 < seconds < float("inf"):
-            raise UsageError(f"--{name} {seconds} must be a positive number of seconds")
     if resume and out is None:
         raise UsageError("--resume needs --out FOLDER with the rows measured before")
-    shapes = [parse_shape(item) for item in shape or []]
     if out is not None:
         make_folder(out)
     known = Schemes(writable_catalog(catalog))
