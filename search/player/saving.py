@@ -81,8 +81,8 @@ class Checkpoints:
             said = " ".join(str(error).split())
             why = said.rpartition(": ")[2][:200] or type(error).__name__
             raise OSError(
-                f"cannot write the checkpoint of round {state.rounds} to {self._rounds}: {why}; make room, and the same "
-                f"command goes on after round {self._manager.latest_step() or 0}"
+                f"cannot write the checkpoint of round {state.rounds} to {self._rounds}: {why}; make room, and the "
+                f"same command goes on after round {self._manager.latest_step() or 0}"
             ) from None
         sys.unraisablehook = hook
 
@@ -114,7 +114,8 @@ class Checkpoints:
                 self._put_aside(number, why)
             return state
         raise ValueError(
-            f"the checkpoint of round {steps[0]} cannot be read ({said[steps[0]]}); start the training anew in another folder"
+            f"the checkpoint of round {steps[0]} cannot be read ({said[steps[0]]}); start the training anew in "
+            "another folder"
         )
 
     def _put_aside(self, step: int, why: str) -> None:
