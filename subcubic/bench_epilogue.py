@@ -75,9 +75,9 @@ def run(
     from evaluate.report import Saver
     from evaluate.timing import PAIRS
 
+    gpu = require_gpu()
     if out is not None:
         make_folder(out)
-    gpu = require_gpu()
     cases = [
         EpilogueCase(plan, shape, steps, dtype, layout)
         for dtype in dtypes

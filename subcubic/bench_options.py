@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 import typer
 
 from subcubic.errors import UsageError
-from subcubic.options import MOST_SIZE, Device
+from subcubic.options import MOST, MOST_SEEDS, MOST_SIZE, Device, at_least, checked_levels
 
 # Parameters that every measurement has, and those of the two that are of a kind of their own.
 _ALWAYS = (
@@ -20,6 +20,7 @@ _TAKEN = {
     "--epilogue": ("epilogue", "levels", "turn", "counters", "profile"),
 }
 _DIGITS = 9
+_MOST_PAIRS = 10**5
 _SHOWN = 60  # characters of a value that a sentence repeats
 
 
@@ -96,16 +97,6 @@ def parse_shape(text: str) -> tuple[int, int, int]:
     return m, n, k
 
 
-def positive(name: str, seconds: float | None) -> None:
-    """Refuse a number of seconds that is none.
-
-    Raises:
-        UsageError: option ``--name`` has it.
-    """
-    if seconds is not None and not 0 < seconds < float("inf"):
-        raise UsageError(f"--{name} {seconds} must be a positive number of seconds")
-
-
 def refuse_others(context: typer.Context, what: str, device: Device) -> None:
     """Refuse options that a measurement of its own kind does not have, so that none is left aside in silence.
 
@@ -124,6 +115,33 @@ def refuse_others(context: typer.Context, what: str, device: Device) -> None:
         given = source is not None and source.name == "COMMANDLINE"
         if given and parameter.name not in (*_ALWAYS, *_TAKEN[what]):
             raise UsageError(f"{what} has no {parameter.opts[0]}; leave it out")
+
+
+def check_numbers(
+    sizes: Sequence[int],
+    levels: Sequence[int],
+    pairs: int | None,
+    seed: int,
+    seeds: int,
+    seconds: Mapping[str, float | None],
+) -> None:
+    """Refuse numbers that no path measures with, before anything is made or allocated.
+
+    Raises:
+        UsageError: one is out of range.
+    """
+    for name, number, least, most in (
+        *(("size", one, 1, MOST_SIZE) for one in sizes),
+        ("pairs", pairs, 1, _MOST_PAIRS),
+        ("seed", seed, 0, MOST),
+        ("seeds", seeds, 1, MOST_SEEDS),
+    ):
+        at_least(least, name, number, most)
+    for value in levels:
+        checked_levels(value)
+    for name, limit in seconds.items():
+        if limit is not None and not 0 < limit < float("inf"):
+            raise UsageError(f"--{name} {limit} must be a positive number of seconds")
 
 
 def _short(text: str) -> str:

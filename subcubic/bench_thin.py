@@ -20,15 +20,25 @@ _TIMER = (
 
 
 def check(
-    schemes: Sequence[str], set_name: str | None, dtypes: Sequence[str], layouts: Sequence[str], regime: str
+    schemes: Sequence[str],
+    set_name: str | None,
+    dtypes: Sequence[str],
+    layouts: Sequence[str],
+    regime: str,
+    shapes: Sequence[tuple[int, int, int]],
 ) -> None:
     """Refuse what this path does not measure.
 
     Raises:
         UsageError: it is asked for.
     """
+    from codegen.emit_thin import MOST_ROWS
+
     if set_name not in (None, SET) or any(scheme != "classical-1x1x1" for scheme in schemes):
         raise UsageError(f"--path thin measures the scheme of one product: give --shape M,N,K, or --set {SET}")
+    for m, _, _ in shapes:
+        if m > MOST_ROWS:
+            raise UsageError(f"{m} rows are no thin product; M is at most {MOST_ROWS}, and --path fused measures more")
     for dtype in dtypes:
         if dtype not in ("bf16", "fp16"):
             raise UsageError(f"thin kernels multiply bf16 and fp16, not {dtype}")
@@ -70,9 +80,9 @@ def run(
     from evaluate.thin_table import thin_text
     from evaluate.timing import PAIRS
 
+    gpu = require_gpu()
     if out is not None:
         make_folder(out)
-    gpu = require_gpu()
     products = [Grouped(1, shape) for shape in shapes] or [*(Grouped(1, shape) for shape in THIN), *EXPERTS]
     cases = [ThinCase(what, dtype, layout) for dtype in dtypes for layout in layouts for what in products]
     document: dict[str, Any] = {**head(gpu, commit(), _TIMER), "kind": PATH}

@@ -16,9 +16,9 @@ from subcubic.bench_options import (
     Operands,
     PlaneDtype,
     Regime,
+    check_numbers,
     emitter_option,
     parse_shape,
-    positive,
     refuse_others,
     values,
 )
@@ -26,17 +26,12 @@ from subcubic.bench_schemes import Schemes, measurable, planned
 from subcubic.bench_sets import set_cases, set_lines, unmeasured
 from subcubic.errors import ExitCode, UsageError, guarded
 from subcubic.options import (
-    MOST,
-    MOST_SEEDS,
-    MOST_SIZE,
     CatalogPath,
     Device,
     Dtype,
     Json,
     Layout,
     ProductDtype,
-    at_least,
-    checked_levels,
     writable_catalog,
 )
 from subcubic.output import note, print_json
@@ -57,7 +52,6 @@ _DTYPES = {"gpu": [Dtype.FP32, Dtype.BF16], "cpu": [Dtype.FP64, Dtype.FP32, Dtyp
 # With --quick: one shape, fewer pairs, and a time limit for each row.
 # The CPU is slow and its timings scatter: a row that takes longer is measured on fewer pairs.
 _CPU_S = 20.0
-_MOST_PAIRS = 10**5
 _QUICK_SIZES, _QUICK_PAIRS, _QUICK_S = {"gpu": [4096], "cpu": [512]}, 10, 3.0
 
 
@@ -147,15 +141,15 @@ def bench(
     from evaluate.variants import Wanted
 
     table = path is KernelPath.TABLE
+    check_numbers(size or [], levels or [], pairs, seed, seeds, {"limit": limit, "total": total})
+    shapes = [parse_shape(item) for item in shape or []]
     if path is KernelPath.THIN or epilogue is not None:
         thin = path is KernelPath.THIN
         refuse_others(context, "--path thin" if thin else "--epilogue", device)
-        at_least(1, "pairs", pairs, _MOST_PAIRS)
-        positive("limit", limit)
-        shapes = [(n, n, n) for n in size or []] + [parse_shape(item) for item in shape or []]
+        shapes = [(n, n, n) for n in size or []] + shapes
         kinds, orders = values(dtype, Dtype.BF16), values(layout, Layout.NN)
         if thin:
-            bench_thin.check(schemes or [], set_name, kinds, orders, regime.value)
+            bench_thin.check(schemes or [], set_name, kinds, orders, regime.value, shapes)
             return bench_thin.run(shapes, kinds, orders, pairs, limit, out, json_output)
         if set_name or not schemes:
             raise UsageError("--epilogue needs one SCHEME or more, classical-1x1x1 for a plain product, and no --set")
@@ -176,20 +170,8 @@ def bench(
     on_gpu = set_name or table or counters or nvbench or (path is not KernelPath.AUTO and device is not Device.CPU)
     gpu = require_gpu() if on_gpu else device_of(device.value)
     kind = "gpu" if gpu else "cpu"
-    for name, number, least, most in (
-        *(("size", one, 1, MOST_SIZE) for one in size or []),
-        ("pairs", pairs, 1, _MOST_PAIRS),
-        ("seed", seed, 0, MOST),
-        ("seeds", seeds, 1, MOST_SEEDS),
-    ):
-        at_least(least, name, number, most)
-    for value in levels or []:
-        checked_levels(value)
-    for name, seconds in (("limit", limit), ("total", total)):
-        positive(name, seconds)
     if resume and out is None:
         raise UsageError("--resume needs --out FOLDER with the rows measured before")
-    shapes = [parse_shape(item) for item in shape or []]
     if out is not None:
         make_folder(out)
     known = Schemes(writable_catalog(catalog))

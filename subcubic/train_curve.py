@@ -20,6 +20,7 @@ from subcubic.writing import writing
 
 CURVE, PICTURE = "curve.jsonl", "curve.svg"
 _LOSSES = 6
+_LONGEST = 1 << 16  # bytes of a line, of which a training writes some hundred
 Line = dict[str, Any]
 
 
@@ -31,16 +32,29 @@ def is_training(folder: Path) -> bool:
 def read_curve(folder: Path) -> list[Line]:
     """The lines of a learning curve by round; the last one of a round counts, and what a kill cut off does not."""
     path = folder / CURVE
-    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     lines: dict[int, Line] = {}
-    for written in text.splitlines():
-        try:
-            line = json.loads(written)
-        except (ValueError, RecursionError):
-            continue
-        if _is_line(line):
-            lines[line["round"]] = line
+    if path.exists():
+        require_regular(path)
+        with path.open("rb") as file:
+            # A damaged file may be one line of any length, which is looked at in parts.
+            while written := file.readline(_LONGEST):
+                try:
+                    line = json.loads(written)
+                except (ValueError, RecursionError):
+                    continue
+                if _is_line(line):
+                    lines[line["round"]] = line
     return [lines[number] for number in sorted(lines)]
+
+
+def require_regular(path: Path) -> None:
+    """Refuse what stands under a name in the folder of a training and is no file.
+
+    Raises:
+        ValueError: a pipe, which would be waited for, a device or a folder.
+    """
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is no regular file; take it away or choose another folder")
 
 
 def cut_back(folder: Path, rounds: int) -> None:
@@ -48,13 +62,14 @@ def cut_back(folder: Path, rounds: int) -> None:
 
     Raises:
         OSError: the curve cannot be written.
+        ValueError: it is no file.
     """
     path = folder / CURVE
     if not path.exists():
         return
     kept = "".join(json.dumps(line) + "\n" for line in read_curve(folder) if line["round"] <= rounds).encode()
     with writing(path):
-        if path.read_bytes() != kept:
+        if path.stat().st_size != len(kept) or path.read_bytes() != kept:
             write_durably(path, kept)
 
 
@@ -65,6 +80,7 @@ def append(folder: Path, line: Mapping[str, Any]) -> None:
         OSError: the curve cannot be written.
     """
     path = folder / CURVE
+    require_regular(path)
     with writing(path), path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(dict(line)) + "\n")
 

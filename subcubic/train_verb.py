@@ -21,7 +21,7 @@ from subcubic.pictures import picture_of_training
 from subcubic.player_setup import prepare
 from subcubic.reference import format_of, provenance
 from subcubic.search_options import seconds_of, seed_of
-from subcubic.train_curve import append, cut_back, to_disk
+from subcubic.train_curve import CURVE, append, cut_back, require_regular, to_disk
 from subcubic.version import commit
 from subcubic.writing import make_folder, writing
 
@@ -36,6 +36,8 @@ class Scale(StrEnum):
     LARGE = "large"
 
 
+_DEFAULT_BUDGET = "5m"
+_MOST_REPAIR = 10**9  # steps that end in seconds; nothing interrupts them
 _CHECKPOINTS = "checkpoints"
 _SMALLER = "--games, --simulations, --candidates, --channels or --batch"
 
@@ -50,11 +52,12 @@ def train(
         typer.Option(help="Share of a round's games from the opening, 0 to 1, that must reach it before the end."),
     ] = 0.0,
     budget: Annotated[
-        str, typer.Option(help="Time limit of all parts of the run, compiling included; a begun round is finished.")
-    ] = "5m",
+        str | None,
+        typer.Option(help="Time limit of all parts of the run, compiling included; 5m. A begun round is finished."),
+    ] = None,
     rounds: Annotated[
         int | None,
-        typer.Option(help="Limit in rounds, those without games counted; the result is then repeatable."),
+        typer.Option(help="Limit in rounds, those without games counted; without --budget the result is repeatable."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the first weights and of every random choice.")] = 0,
     scale: Annotated[
@@ -91,6 +94,12 @@ def train(
         at_least(1, name, value)
     if not 0 <= hits <= 1:
         raise UsageError(f"--hits {hits} must lie between 0 and 1")
+    at_least(1, "target", target, base_case.volume)
+    at_least(0, "repair", repair, _MOST_REPAIR)
+    if not 0 <= save < float("inf"):  # refuses NaN too
+        raise UsageError(f"--save {save} is no time between checkpoints; give seconds, or 0 for one after each round")
+    limited = budget is not None or rounds is None
+    budget_s = seconds_of(budget or _DEFAULT_BUDGET) if limited else None
     prepare()
     from jax import device_count
 
@@ -100,17 +109,20 @@ def train(
     from subcubic.search_run import known_rank
 
     wanted = target if target is not None else known_rank(base_case, ring) or max(1, base_case.volume - 1)
-    course = settled(
-        base_case,
-        Ring(ring),
-        scale.value,
-        **{"games": games, "simulations": simulations, "candidates": candidates, "channels": channels},
-        **{"batch": batch, "warm": warm, "repair": repair, "change_basis": not same_basis},
-        **{"seed": seed_of(seed), "target": wanted, "hits": hits, "rounds": rounds},
-        budget_s=None if rounds else seconds_of(budget),
-    )
-    needed = of_course(course, device_count())
-    require_room(needed, _SMALLER)
+    seed = seed_of(seed)
+    try:
+        course = settled(
+            base_case,
+            Ring(ring),
+            scale.value,
+            **{"games": games, "simulations": simulations, "candidates": candidates, "channels": channels},
+            **{"batch": batch, "warm": warm, "repair": repair, "change_basis": not same_basis},
+            **{"seed": seed, "target": wanted, "hits": hits, "rounds": rounds, "budget_s": budget_s},
+        )
+        needed = of_course(course, device_count())
+        require_room(needed, _SMALLER)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     given = None if weights is None else fitted(load(weights), course.player)
     store = writable_catalog(catalog)
     note(
@@ -152,6 +164,8 @@ def _run(course: Any, given: Any, store: Any, out: Path | None, save_s: float) -
     from search.player.saving import Checkpoints
     from search.player.trained import FILE, dumps
 
+    for name in ("lock", FILE, CURVE):
+        require_regular(out / name)
     make_folder(out)
     with ExitStack() as stack:
         with writing(out):
@@ -159,9 +173,12 @@ def _run(course: Any, given: Any, store: Any, out: Path | None, save_s: float) -
                 stack.enter_context(FileLock(out / "lock").acquire(timeout=0))
             except Timeout:  # which is an OSError
                 raise ValueError(f"another process trains in {out}; wait for it or choose another folder") from None
-        checkpoints = Checkpoints(out / _CHECKPOINTS, course)
+        with writing(out / _CHECKPOINTS):
+            checkpoints = Checkpoints(out / _CHECKPOINTS, course)
         stack.callback(checkpoints.close)
         state = checkpoints.latest() or begin(course, given)
+        for damage in checkpoints.damage:
+            note(f"subcubic: {damage}")
         if state.rounds:
             instead = "" if given is None else "; the weights are those of the checkpoint"
             note(f"going on after round {state.rounds}, {state.played} games and {state.seconds:.0f} s{instead}")

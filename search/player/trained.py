@@ -27,7 +27,10 @@ FILE = "weights.npz"  # in the folder of a training
 _VERSION = 1
 _HEADER = "header"
 # Larger networks than any that is affordable; an archive may claim anything.
-_MOST_BYTES = 1 << 30
+_MOST_BYTES, _MOST_HEADER = 1 << 30, 1 << 20
+# Least and most of each; tracing a network of thousands of rounds takes longer than anybody waits.
+_SIZES = {"channels": (1, 1 << 12), "rounds": (1, 64), "spare": (0, 1 << 12)}
+_HOTTEST = 1000.0
 _WHOLE = {"games", "rank", "seed", "trained_games", "steps"}
 
 
@@ -81,10 +84,16 @@ def load(place: Path) -> Trained:
     path = place / FILE if place.is_dir() else place
     if not path.exists():
         raise ValueError(f"there are no weights at {path}; `subcubic train FORMAT --out FOLDER` writes them at its end")
+    if not path.is_file():  # a pipe would be waited for, and a device may have no end
+        raise ValueError(f"{path} is no regular file; name a file of weights or the folder of a training")
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(member.file_size for member in archive.infolist()) > _MOST_BYTES:
                 raise ValueError(f"it has more than {_MOST_BYTES >> 30} GB")
+            if f"{_HEADER}.npy" not in archive.namelist():
+                raise ValueError("it has no header")
+            if archive.getinfo(f"{_HEADER}.npy").file_size > _MOST_HEADER:
+                raise ValueError(f"its header has more than {_MOST_HEADER >> 20} MB")
         with np.load(path, allow_pickle=False) as stored:
             header = json.loads(bytes(stored[_HEADER]))
             return _restored(header, {name: stored[name] for name in stored.files if name != _HEADER})
@@ -92,6 +101,7 @@ def load(place: Path) -> Trained:
         raise
     except Exception as error:  # whatever a damaged archive makes its reader raise
         said = " ".join(str(error).split())[:200] or type(error).__name__
+        said = f"it lacks {said}" if type(error) is KeyError else said
         raise ValueError(f"{path} holds no weights of a player that can be read: {said}") from None
 
 
@@ -155,6 +165,8 @@ def fitted(trained: Trained, player: Player) -> Weights:
 
 
 def _restored(header: Any, arrays: Mapping[str, np.ndarray]) -> Trained:
+    if type(header) is not dict:
+        raise ValueError("its header is no object")
     if header["version"] != _VERSION:
         raise ValueError(f"its layout has version {header['version']!r}, and this is version {_VERSION}")
     player = Player(Board(Format.parse(header["format"]), Ring(header["ring"])), Sizes(**_numbers(header["sizes"])))
@@ -177,15 +189,26 @@ def _restored(header: Any, arrays: Mapping[str, np.ndarray]) -> Trained:
         raise ValueError(f"it has {more[0]}, which the network lacks")
     structure = jax.tree.structure(player.blank())
     weights = jax.tree.unflatten(structure, [jnp.asarray(arrays[name], jnp.float32) for name in wanted])
-    return Trained(player, weights, Search(**header["search"]), header["games"], header["change_basis"], facts)
+    return Trained(player, weights, _searched(header["search"]), header["games"], header["change_basis"], facts)
 
 
 def _numbers(sizes: Mapping[str, Any]) -> dict[str, int]:
     """Sizes of a network that is not beyond all reason."""
-    for name, number in sizes.items():
-        if type(number) is not int or not 0 <= number <= 1 << 12:
+    for name, (least, most) in _SIZES.items():
+        if type(number := sizes[name]) is not int or not least <= number <= most:
             raise ValueError(f"its {name} {str(number)[:40]} is no size of a network")
     return dict(sizes)
+
+
+def _searched(settings: Mapping[str, Any]) -> Search:
+    """How to look for a move, with the types that the compiled search relies on."""
+    for name in ("simulations", "candidates"):
+        if type(number := settings[name]) is not int:
+            raise ValueError(f"its {name} {str(number)[:40]} is no whole number")
+    heat = settings.get("temperature", 1.0)
+    if type(heat) not in (int, float) or not 0 < heat <= _HOTTEST:
+        raise ValueError(f"its temperature {str(heat)[:40]} is no positive number up to {_HOTTEST:g}")
+    return Search(**settings)
 
 
 def _named(tree: Any) -> dict[str, Any]:

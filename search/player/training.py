@@ -7,6 +7,7 @@ resumed goes on as if it had never ended.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -138,6 +139,11 @@ def learn(
         state.seconds = before + time.perf_counter() - started
         simulations = state.played * search.simulations * player.board.limit
         losses = tuple(round(float(part), 4) for part in parts)
+        if not all(map(math.isfinite, losses)):
+            raise ValueError(
+                f"training has diverged in round {state.rounds}: its losses are {losses}; start from other weights, or "
+                "from none with another seed"
+            )
         yield Round(
             state.rounds,
             state.rounds * lessons.steps,

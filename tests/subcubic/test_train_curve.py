@@ -1,6 +1,7 @@
 """The learning curve of a training: what a kill leaves is mended, and it is shown as text and as a picture."""
 
 import json
+import os
 
 import pytest
 
@@ -76,6 +77,23 @@ def test_damaged_lines_are_left_out(tmp_path, damage):
         file.write(damage + "\n")
     append(tmp_path, line(2))
     assert [one["round"] for one in read_curve(tmp_path)] == [1, 2]
+
+
+def test_a_damaged_file_of_any_length_is_read_in_parts(folder):
+    with (folder / "curve.jsonl").open("r+b") as file:
+        file.seek(0, 2)
+        file.truncate(file.tell() + (1 << 26))  # zeros, as a file system leaves them after a power cut
+    assert len(read_curve(folder)) == 5
+    cut_back(folder, 5)
+    assert (folder / "curve.jsonl").stat().st_size < 4096
+
+
+def test_a_pipe_in_its_place_is_refused(tmp_path):
+    """Opening one would wait for ever."""
+    os.mkfifo(tmp_path / "curve.jsonl")
+    for act in (read_curve, lambda folder: cut_back(folder, 1), lambda folder: append(folder, line(1))):
+        with pytest.raises(ValueError, match=r"curve.jsonl is no regular file; take it away"):
+            act(tmp_path)
 
 
 def test_rounds_that_stand_there_twice_count_once(tmp_path):

@@ -80,6 +80,26 @@ def test_the_last_line_says_what_was_not_reached(cli):
     assert "--hits" not in _told(result, 0.25)
 
 
+def test_where_the_last_checkpoint_is_damaged_the_one_before_counts(cli, tmp_path):
+    run = tmp_path / "run"
+    words = ("train", "1x1x2", *SMALL, "--target", 1, "--out", run, "--save", 0, "--rounds")
+    assert cli(*words, 2).code == 5
+    losses = [line["losses"] for line in curve_of(run)]
+    rounds = run / "checkpoints" / "rounds"
+    for part in (rounds / "2" / "default").rglob("*"):
+        if part.is_file():
+            part.write_bytes(b"\0" * part.stat().st_size)
+    again = cli(*words, 2)
+    assert again.code == 5, again.err
+    assert "the checkpoint of round 2 cannot be read" in again.err and "going on after round 1," in again.err
+    assert [line["losses"] for line in curve_of(run)] == losses
+    assert len(list((run / "checkpoints").glob("damaged-2-*"))) == 1
+    for part in rounds.rglob("default"):
+        shutil.rmtree(part)
+    none = cli(*words, 2)
+    assert none.code == 1 and "cannot be read" in none.err and "start the training anew" in none.err
+
+
 def test_two_trainings_in_one_folder_are_refused(cli, tmp_path):
     from filelock import FileLock
 
@@ -99,13 +119,28 @@ def test_two_trainings_in_one_folder_are_refused(cli, tmp_path):
         (["2x2x2", "--hits", "2"], "--hits 2.0 must lie between 0 and 1"),
         (["2x2x2", "--scale", "huge"], "--scale"),
         (["2x2x2", "--budget", "soon"], "soon"),
+        (["2x2x2", "--budget", "soon", "--rounds", "1"], "soon"),
+        (["2x2x2", "--save", "nan"], "--save nan is no time between checkpoints"),
+        (["2x2x2", "--save", "-1"], "--save -1.0 is no time between checkpoints"),
+        (["2x2x2", "--target", "9"], "--target 9 must be at most 8"),
+        (["2x2x2", "--target", "0"], "--target 0 must be at least 1"),
+        (["2x2x2", "--repair", "-1"], "--repair -1 must be at least 0"),
+        (["2x2x2", "--repair", str(1 << 62)], "--repair 4611686018427387904 must be at most"),
         (["2x2x2", "--games", "100000000"], "free; lower --games, --simulations, --candidates, --channels or --batch"),
         (["2x2x2", "--batch", "100000000"], "GB of memory: trees 0.187 MB, network in play 1.74 MB, in training"),
     ],
 )
 def test_what_makes_no_sense_is_refused(cli, words, message):
     done = cli("train", *words)
-    assert done.code in (1, 2) and message in done.err and "Traceback" not in done.err
+    assert done.code == 2 and message in done.err and "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("name", ["curve.jsonl", "lock", "weights.npz"])
+def test_a_pipe_in_the_folder_is_refused(cli, tmp_path, name):
+    (tmp_path / "run").mkdir()
+    os.mkfifo(tmp_path / "run" / name)
+    done = cli("train", "1x1x2", *SMALL, "--rounds", 1, "--out", tmp_path / "run")
+    assert done.code == 1 and f"{name} is no regular file; take it away" in done.err
 
 
 def test_after_kill_9_it_goes_on(home, tmp_path):
@@ -121,6 +156,7 @@ def test_after_kill_9_it_goes_on(home, tmp_path):
         time.sleep(0.2)
     running.send_signal(signal.SIGKILL)
     running.communicate()
+    (out / "checkpoints" / "rounds" / "2000.orbax-checkpoint-tmp" / "default").mkdir(parents=True)
     with curve.open("a") as file:
         file.write(json.dumps({**curve_of(out)[-1], "round": 1000}) + '\n{"round"')
     again = subprocess.run([*command, "1"], env=environment, cwd=tmp_path, capture_output=True, text=True)
@@ -129,3 +165,4 @@ def test_after_kill_9_it_goes_on(home, tmp_path):
     (number,) = (int(word) for word in re.findall(r"going on after round (\d+)", again.stderr))
     assert [line["round"] for line in curve_of(out)] == list(range(1, number + 1))
     assert (out / "curve.svg").exists()
+    assert not list(out.rglob("*tmp*")) and "WARNING" not in again.stderr

@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -73,6 +75,13 @@ def test_halves_are_read_as_floats(trained, members, tmp_path):
         ({"change_basis": 1}, "its change_basis is neither true nor false"),
         ({"rank": "7"}, "its rank is no number of that kind"),
         ({"search": {"simulations": 5, "candidates": 65}}, "a node holds at most 64"),
+        ({"search": {"simulations": 2.5, "candidates": 6}}, "its simulations 2.5 is no whole number"),
+        ({"search": {"simulations": 5}}, "it lacks 'candidates'"),
+        ({"search": {"simulations": 5, "candidates": 6, "temperature": float("nan")}}, "its temperature nan is no pos"),
+        ({"search": {"simulations": 5, "candidates": 6, "temperature": 10**400}}, "its temperature 1000.* is no pos"),
+        ({"sizes": {"channels": 2, "rounds": 4096, "spare": 5}}, "its rounds 4096 is no size of a network"),
+        ({"sizes": {"channels": 2, "rounds": 0, "spare": 5}}, "its rounds 0 is no size of a network"),
+        ({"sizes": {"channels": 0, "rounds": 1, "spare": 5}}, "its channels 0 is no size of a network"),
     ],
 )
 def test_headers_that_make_no_sense_are_refused(members, tmp_path, header, message):
@@ -130,3 +139,24 @@ def test_shipped_weights_are_chosen_by_format_and_ring():
         trained_for(Format(2, 3, 4), "Z")
     with pytest.raises(ValueError, match="play 2x2x2 over Z, not 2x2x2 over F2"):
         trained_for(Format(2, 2, 2), "F2", shipped()[Format(2, 2, 2), Ring.Z])
+
+
+def test_what_is_no_regular_file_is_refused(tmp_path):
+    """Reading a pipe would wait for ever, and reading /dev/zero would fill the memory."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "run" / "weights.npz").mkdir(parents=True)
+    for place in (tmp_path / "pipe", tmp_path / "run", Path("/dev/zero")):
+        with pytest.raises(ValueError, match="is no regular file; name a file of weights"):
+            load(place)
+
+
+def test_headers_beyond_all_reason_are_refused(members, tmp_path):
+    np.savez_compressed(tmp_path / "long.npz", **{**members, "header": np.full(1 << 21, 32, np.uint8)})
+    with pytest.raises(ValueError, match="its header has more than 1 MB"):
+        load(tmp_path / "long.npz")
+    np.savez(tmp_path / "list.npz", **{**members, "header": np.frombuffer(b"[]", np.uint8)})
+    with pytest.raises(ValueError, match="its header is no object"):
+        load(tmp_path / "list.npz")
+    np.savez(tmp_path / "none.npz", **{name: array for name, array in members.items() if name != "header"})
+    with pytest.raises(ValueError, match="it has no header"):
+        load(tmp_path / "none.npz")

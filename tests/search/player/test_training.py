@@ -1,6 +1,7 @@
 """The smallest network learns on a CPU, plays, and goes on where it was stopped."""
 
 import dataclasses
+import sys
 from functools import partial
 
 import jax
@@ -249,3 +250,26 @@ def test_nothing_gathered_is_longer_than_what_is_known():
     record.path, record.start = np.zeros((1, 8, 3), int), board.opening()[None]
     bases = [np.eye(size, dtype=int)[None] for size in board.sizes]
     assert gather(board, pool, record, np.zeros((1, 0, 3), int), np.zeros(1, int), bases) == [] and pool.number == 0
+
+
+def test_training_that_diverges_says_so():
+    """Else the curve, the checkpoints and the weights would hold what no later command reads."""
+    state = begin(TINY)
+    state.weights = jax.tree.map(lambda leaf: jnp.full_like(leaf, 3e38), state.weights)
+    with pytest.raises(ValueError, match="training has diverged in round 1: its losses are .*; start from other"):
+        list(learn(TINY, state))
+
+
+def test_a_full_disk_is_said_in_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    checkpoints = Checkpoints(tmp_path, TINY)
+
+    def full(*_, **__):
+        raise ValueError('OUT_OF_RANGE: Error writing "moments" in\ndatabase: No space left on device')
+
+    monkeypatch.setattr(checkpoints._manager, "save", full)
+    with pytest.raises(
+        OSError, match="cannot write the checkpoint of round 0 to .*: No space left on device; make room"
+    ):
+        checkpoints.save(begin(TINY))
+    checkpoints.close()
