@@ -96,8 +96,7 @@ class Decider:
             why = "a graph is captured: call it once before with the same shapes"
             return Decision(None, replace(plain, why=why), lasting=False)
         if few is not None:
-            with self._lock:
-                return self._thinned(library, few, plain, a, b, packed is not None, options)
+            return self._thinned(library, few, plain, a, b, packed is not None, options)
         if options.plane_dtype == AUTO:
             with library.current(a):
                 options = replace(options, plane_dtype=plane_dtype_of(library, matrices(a, b)))
@@ -124,7 +123,11 @@ class Decider:
         plain = replace(plain, device=machine.name)
         if machine.info is None:
             return Decision(None, replace(plain, why=f"there are no kernels for arrays of {library.name} here"))
-        found = self._thin.choose(library, a, machine, few, options.tune, options.tuning_share)
+        wishes = options.tune, options.tuning_share
+        found = self._thin.at_once(machine, few, *wishes)
+        if found is None:
+            with self._lock:
+                found = self._thin.choose(library, a, machine, few, *wishes)
         plain = replace(plain, why=found.why)
         if found.kernel is None or found.verdict is None:
             return Decision(None, plain, tried=found.tried, wait=found.wait)

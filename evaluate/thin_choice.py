@@ -10,7 +10,7 @@ from __future__ import annotations
 import atexit
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, inf
 from typing import Any
 
@@ -94,6 +94,27 @@ class ThinChoices:
         self._stack = ExitStack()
         atexit.register(self._stack.close)  # while the driver is still there
 
+    def at_once(self, machine: Machine, problem: ThinProblem, tune: bool, share: float) -> ThinChoice | None:
+        """What can be said without a kernel and without measuring; threads need not wait for each other.
+
+        Args:
+            machine: as of ``choose``, like all that follow.
+            problem: likewise.
+            tune: likewise.
+            share: likewise.
+
+        Returns:
+            The vendor's GEMM and why, or None where ``choose`` has to be asked.
+        """
+        assert machine.info is not None
+        key = (machine.name, problem)
+        if key in self._refused:
+            return ThinChoice(self._refused[key])
+        verdict = self._verdicts.get(_facts(machine.info, problem))
+        if verdict is None:
+            return self._wait(key, problem, tune, share)
+        return None if verdict.finding == "faster" else _beaten(verdict)
+
     def choose(
         self, library: Numpy, like: Any, machine: Machine, problem: ThinProblem, tune: bool, share: float
     ) -> ThinChoice:
@@ -108,16 +129,13 @@ class ThinChoices:
             share: of the time spent in products of this shape, that looking for a tile may take.
         """
         assert machine.info is not None
-        key = (machine.name, problem)
-        if key in self._refused:
-            return ThinChoice(self._refused[key])
-        facts = _facts(machine.info, problem)
+        known = self.at_once(machine, problem, tune, share)
+        if known is not None:
+            return known
+        key, facts = (machine.name, problem), _facts(machine.info, problem)
         verdict, tried = self._verdicts.get(facts), False
         try:
             if verdict is None:
-                waiting = self._wait(key, problem, tune, share)
-                if waiting is not None:
-                    return waiting
                 with library.current(like):
                     kernel = self._kernel(library, like, machine.info, problem)
                     verdict = tuned(kernel, problem.what, problem.dtype, problem.layout, machine.info)
@@ -125,8 +143,7 @@ class ThinChoices:
                 self._waiting.pop(key, None)
                 tried = True
             if verdict.finding != "faster":
-                why = f"the best tile of the thin kernel had a ratio of {verdict.ratio:.3f}: {verdict.finding}"
-                return ThinChoice(why, verdict, tried=tried)
+                return replace(_beaten(verdict), tried=tried)
             with library.current(like):
                 kernel = self._kernel(library, like, machine.info, problem)
         except _REFUSALS as error:
@@ -163,6 +180,11 @@ class ThinChoices:
             built = build_thin(self._plan(), info.arch, problem.dtype, problem.layout)
             self._kernels[key] = self._stack.enter_context(open_thin(built.path, built.name))
         return self._kernels[key]
+
+
+def _beaten(verdict: Verdict) -> ThinChoice:
+    why = f"the best tile of the thin kernel had a ratio of {verdict.ratio:.3f}: {verdict.finding}"
+    return ThinChoice(why, verdict)
 
 
 def look_now(

@@ -17,6 +17,7 @@ from evaluate.strides import overlaps
 from evaluate.thin import Product, ThinKernel, Way
 
 DTYPES = ("fp16", "bf16")
+_LEAST_BYTES = 1 << 14  # of B; reading less takes no time beside a launch
 # Takes A, B, and C or None for a new one; returns C.
 Multiply = Callable[[Any, Any, Any], Any]
 
@@ -55,6 +56,8 @@ def thin_problem(library: Numpy, made: Problem, a: Any, b: Any) -> ThinProblem |
     if made.dtype not in DTYPES or library.device(a) is None or 0 in made.shape or not 0 < m <= MOST_ROWS:
         return None
     groups = prod(made.result[:-2]) if made.looped else 1
+    if 2 * groups * n * k < _LEAST_BYTES:
+        return None
     if groups < 1 or (made.looped and not library.writable):
         return None
     letter = next((one for one in "nt" if _steps(library, b, one, groups)), "")

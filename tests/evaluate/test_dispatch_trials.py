@@ -118,6 +118,8 @@ def test_a_small_product_does_not_wait_for_the_trial_of_another(device, monkeypa
         assert began.wait(30)
         small = device.array(draw(2, 2))
         assert "too small" in device.dispatcher.matmul(small, small, explain=True)[1].why
+        few, many = device.array(draw(2, 200)), device.array(draw(200, 72))
+        assert "looking for a tile" in device.dispatcher.matmul(few, many, explain=True)[1].why
     finally:
         go_on.set()
         thread.join()
