@@ -25,6 +25,19 @@ from search.walks.blocks import compile_kernel
 from search.walks.symmetry import Symmetry, symmetry_for
 
 
+def require(query: Query, starts: Sequence[Scheme] = ()) -> None:
+    """Refuse a query that cannot be carried out here, for want of weights or of memory too.
+
+    Raises:
+        ValueError: the message says what and why.
+    """
+    check(query, starts)
+    if query.method == "player":
+        from search.player.playing import Table
+
+        Table(query)
+
+
 def find(
     query: Query,
     starts: Sequence[Scheme] = (),

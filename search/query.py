@@ -95,10 +95,6 @@ def check(query: Query, starts: Sequence[Scheme] = ()) -> None:
             )
         if starts:
             raise ValueError(f"{what} starts at the empty board; use the method flips to start from a scheme")
-        if query.method == "player":
-            from search.player.playing import Table
-
-            Table(query)  # refuses what there are no weights for, or no memory
     else:
         require_walkable(query.format)
     if query.weights is not None and query.method != "player":

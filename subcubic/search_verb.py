@@ -207,7 +207,8 @@ def resume(
 
 def _execute(run: Run | None, config: dict[str, Any], as_json: bool) -> ExitCode:
     """Check a configuration, then start it as a new run or go on with the given one."""
-    from search.query import Query, check
+    from search.find import require
+    from search.query import Query
     from subcubic.search_run import carry_out, echo, known_rank, parents
 
     if config["method"] == Method.PLAYER:
@@ -218,7 +219,7 @@ def _execute(run: Run | None, config: dict[str, Any], as_json: bool) -> ExitCode
     catalog = writable_catalog(Path(config["catalog"]))
     starts = parents(catalog, config.get("start", []), wanted)
     try:
-        check(query, starts)
+        require(query, starts)
     except ValueError as error:
         raise UsageError(str(error)) from None
     rows = catalog.rows(wanted, scheme_ring(query.ring), ternary=query.ring == "ZT", holding=True)

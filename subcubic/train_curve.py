@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from catalog.files import sync_folder, write_durably
-from subcubic.curve import curves
+from subcubic.sparklines import curves
 from subcubic.writing import writing
 
 CURVE, PICTURE = "curve.jsonl", "curve.svg"
@@ -104,7 +104,7 @@ def text_of(folder: Path, lines: Sequence[Line], bars: str | None = None) -> str
     Args:
         folder: named in the first line.
         lines: of the curve.
-        bars: see ``subcubic.curve.curves``.
+        bars: see ``subcubic.sparklines.curves``.
     """
     if not lines:
         return f"training {folder}: no round has ended yet"

@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from subcubic.curve import improvements, picture, samples, sparkline
+from subcubic.curve import improvements, picture, samples
 from subcubic.runs import Run
+from subcubic.sparklines import sparkline
 
 POINTS = [
     {"seconds": 1.0, "rank": None, "walk_rank": 27, "per_second": 1e7, "since_improvement_s": 1.0},
