@@ -20,6 +20,7 @@ def cells(table):
     return [[cell.strip() for cell in line.strip("| ").split("|")] for line in table.splitlines()[2:]]
 
 
+@pytest.mark.rare
 def test_speed_of_several_games_and_batches_is_measured_at_once(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(measuring, "_REPEATS", 1)
     words = ["1x1x1:F2", "1x1x2:F2", "--no-training", "--rates", "2", "1000000000000", "--out", str(tmp_path)]
