@@ -1,4 +1,4 @@
-"""Live progress of a search on stderr: one updated line on a terminal, a line every ten seconds elsewhere."""
+"""Live progress of a search or a training on stderr: one line, updated on a terminal, else one every ten seconds."""
 
 from __future__ import annotations
 
@@ -23,15 +23,19 @@ class Display:
 
     def update(self, event: Progress, best: int | None) -> None:
         """Show an event unless the last line is too recent."""
+        self.show(
+            f"rank {'-' if best is None else best} (walks {event.rank}, target {self.target})  "
+            f"{event.per_second / 1e6:.1f} M/s  {event.seconds:.0f} s, "
+            f"{event.since_improvement_s:.0f} s since the last gain"
+        )
+
+    def show(self, text: str) -> None:
+        """Show how far it is unless the last line is too recent."""
         now = time.monotonic()
         if self.quiet or now - self.shown < (_LIVE_S if self.status else _LINES_S):
             return
         self.shown = now
-        line = (
-            f"{self.name}  rank {'-' if best is None else best} (walks {event.rank}, target {self.target})  "
-            f"{event.per_second / 1e6:.1f} M/s  {event.seconds:.0f} s, "
-            f"{event.since_improvement_s:.0f} s since the last gain"
-        )
+        line = f"{self.name}  {text}"
         if self.status:
             self.status.update(line)
         else:

@@ -19,6 +19,7 @@ from subcubic.options import CatalogPath, Json, at_least, writable_catalog
 from subcubic.output import note, print_json
 from subcubic.pictures import picture_of_training
 from subcubic.player_setup import prepare
+from subcubic.progress import Display
 from subcubic.reference import format_of, provenance
 from subcubic.search_options import seconds_of, seed_of
 from subcubic.train_curve import CURVE, append, cut_back, require_regular, to_disk
@@ -129,7 +130,7 @@ def train(
         f"train {base_case} ({base_case.described}) over {ring}: target rank {wanted}, {course.games} games of "
         f"{course.search.simulations} simulations a move; {needed}; seed {seed}"
     )
-    result = _run(course, given, store, out, save)
+    result = _run(course, given, store, out, save, json_output)
     if json_output:
         print_json(result)
     else:
@@ -153,12 +154,12 @@ def _told(result: dict[str, Any], hits: float) -> str:
     return f"rank {result['rank']} {after}{short}{stored}"
 
 
-def _run(course: Any, given: Any, store: Any, out: Path | None, save_s: float) -> dict[str, Any]:
+def _run(course: Any, given: Any, store: Any, out: Path | None, save_s: float, quiet: bool) -> dict[str, Any]:
     """Train from given weights, from fresh ones where there are none, or from the last checkpoint of a folder."""
     from search.player.training import begin
 
     if out is None:
-        return _learn(course, begin(course, given), store, None, None, save_s)
+        return _learn(course, begin(course, given), store, None, None, save_s, quiet)
     from filelock import FileLock, Timeout
 
     from search.player.saving import Checkpoints
@@ -183,14 +184,16 @@ def _run(course: Any, given: Any, store: Any, out: Path | None, save_s: float) -
             instead = "" if given is None else "; the weights are those of the checkpoint"
             note(f"going on after round {state.rounds}, {state.played} games and {state.seconds:.0f} s{instead}")
         cut_back(out, state.rounds)
-        result = _learn(course, state, store, out, checkpoints, save_s)
+        result = _learn(course, state, store, out, checkpoints, save_s, quiet)
         with writing(out / FILE):
             write_durably(out / FILE, dumps(_trained(course, state)))
         picture_of_training(out)
         return result
 
 
-def _learn(course: Any, state: Any, store: Any, out: Path | None, checkpoints: Any, save_s: float) -> dict[str, Any]:
+def _learn(
+    course: Any, state: Any, store: Any, out: Path | None, checkpoints: Any, save_s: float, quiet: bool
+) -> dict[str, Any]:
     """Train, store what is found and, where there is a folder, keep the curve and checkpoints."""
     from search.player.training import Found, learn
 
@@ -205,13 +208,15 @@ def _learn(course: Any, state: Any, store: Any, out: Path | None, checkpoints: A
     if state.pool.lowest < course.player.board.limit:
         result["rank"] = state.pool.lowest
     saved = time.monotonic()
-    with interruptible("round") as interrupted:
+    display = Display(f"train {course.format} over {course.ring}", course.target, quiet)
+    with interruptible("round") as interrupted, display:
         for event in learn(course, state, lambda: bool(interrupted)):
             if isinstance(event, Found):
                 made = provenance(METHOD, seed=course.seed, options=_options(course, event))
                 result["rank"], result["id"] = event.scheme.rank, store.add(event.scheme, made).id
-                note(f"rank {event.scheme.rank} after {event.games} games and {event.seconds:.1f} s")
+                display.say(f"rank {event.scheme.rank} after {event.games} games and {event.seconds:.1f} s")
                 continue
+            display.show(_how_far(event))
             result |= {"games": event.games, "seconds": round(event.seconds, 3), "rounds": event.round}
             result["hits"] = None if event.mean is None else event.hits
             if out is None:
@@ -225,6 +230,16 @@ def _learn(course: Any, state: Any, store: Any, out: Path | None, checkpoints: A
             to_disk(out)
             checkpoints.save(state)
     return result | {"interrupted": bool(interrupted)}
+
+
+def _how_far(event: Any) -> str:
+    """A round in a line."""
+    if event.mean is None:
+        return f"round {event.round}, random sums alone, policy loss {event.losses[0]:.2f}, {event.seconds:.0f} s"
+    return (
+        f"round {event.round}: lowest rank {event.lowest}, games from the opening {event.mean:.2f} on average, "
+        f"{event.hits:.0%} at the lowest; {event.games} games, {event.seconds:.0f} s"
+    )
 
 
 def _trained(course: Any, state: Any) -> Any:
