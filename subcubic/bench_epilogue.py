@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from subcubic import bench_rows
 from subcubic.errors import ExitCode, UsageError
-from subcubic.output import note, print_json
-from subcubic.version import commit
-from subcubic.writing import make_folder
 
 if TYPE_CHECKING:
     from codegen.epilogue import Epilogue
@@ -68,16 +66,10 @@ def run(
         out: folder to save the document to.
         as_json: whether to print the document in place of a table.
     """
-    from evaluate.bench import conditions, head
-    from evaluate.device import require_gpu, snapshot
     from evaluate.epilogue_bench import KIND, EpilogueCase, measure_epilogues
     from evaluate.epilogue_table import epilogue_text
-    from evaluate.report import Saver
     from evaluate.timing import PAIRS
 
-    gpu = require_gpu()
-    if out is not None:
-        make_folder(out)
     cases = [
         EpilogueCase(plan, shape, steps, dtype, layout)
         for dtype in dtypes
@@ -85,28 +77,16 @@ def run(
         for plan in plans
         for shape in (shapes or DEFAULT_SHAPES)
     ]
-    document: dict[str, Any] = {**head(gpu, commit(), _TIMER), "kind": KIND}
-    saver, before = Saver(out) if out is not None else None, snapshot(gpu)
-    note(f"{len(cases)} rows on the GPU: {gpu.name}")
-    try:
-        for row in measure_epilogues(cases, gpu, pairs or PAIRS, limit, counters):
-            document["rows"].append(row)
-            document["baseline"] = "; ".join(dict.fromkeys(one["baseline"] for one in document["rows"]))
-            fused = f"{row['ratio']:.3f}" if row["ratio"] else "-"
-            what = f"{row['format']}:{row['rank']}, {row['M']},{row['N']},{row['K']} {row['dtype']}"
-            others = f"{row['ratio_unfused']:.3f} to unfused, {row['ratio_plain']:.3f} to itself without"
-            note(f"{len(document['rows'])} of {len(cases)}: {what}: {fused} to cuBLASLt, {others}")
-            if saver is not None:
-                saver({**document, **conditions(before, before)})
-    except KeyboardInterrupt:
-        document["interrupted"] = True
-    document |= conditions(before, snapshot(gpu))
-    if saver is not None and document["rows"]:
-        note(f"saved to {saver(document)}")
-    if as_json:
-        print_json(document)
-    elif document["rows"]:
-        print(epilogue_text(document["rows"]))
-    if document["interrupted"]:
-        return ExitCode.INTERRUPTED
-    return ExitCode.DONE if all(row["correct"] for row in document["rows"]) else ExitCode.ERROR
+    return bench_rows.run(
+        len(cases),
+        lambda gpu: measure_epilogues(cases, gpu, pairs or PAIRS, limit, counters),
+        *(KIND, _TIMER, _told, epilogue_text, out, as_json),
+    )
+
+
+def _told(row: Mapping[str, Any]) -> str:
+    """A row in a line."""
+    what = f"{row['format']}:{row['rank']}, {row['M']},{row['N']},{row['K']} {row['dtype']}"
+    fused = f"{row['ratio']:.3f}" if row["ratio"] else "-"
+    others = f"{row['ratio_unfused']:.3f} to unfused, {row['ratio_plain']:.3f} to itself without"
+    return f"{what}: {fused} to cuBLASLt, {others}"

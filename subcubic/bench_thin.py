@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from subcubic import bench_rows
 from subcubic.errors import ExitCode, UsageError
-from subcubic.output import note, print_json
-from subcubic.version import commit
-from subcubic.writing import make_folder
 
 SET = "thin"
 _TIMER = (
@@ -72,41 +70,22 @@ def run(
     from catalog.known import classical
     from catalog.scheme import Format
     from codegen.plan import plan
-    from evaluate.bench import conditions, head
-    from evaluate.device import require_gpu, snapshot
-    from evaluate.report import Saver
     from evaluate.shapes import EXPERTS, THIN, Grouped
     from evaluate.thin_bench import PATH, ThinCase, measure_thin
     from evaluate.thin_table import thin_text
     from evaluate.timing import PAIRS
 
-    gpu = require_gpu()
-    if out is not None:
-        make_folder(out)
     products = [Grouped(1, shape) for shape in shapes] or [*(Grouped(1, shape) for shape in THIN), *EXPERTS]
     cases = [ThinCase(what, dtype, layout) for dtype in dtypes for layout in layouts for what in products]
-    document: dict[str, Any] = {**head(gpu, commit(), _TIMER), "kind": PATH}
-    saver, before = Saver(out) if out is not None else None, snapshot(gpu)
-    note(f"{len(cases)} rows on the GPU: {gpu.name}")
-    try:
-        for row in measure_thin(plan(classical(Format(1, 1, 1))), cases, gpu, pairs or PAIRS, limit):
-            document["rows"].append(row)
-            document["baseline"] = "; ".join(dict.fromkeys(one["baseline"] for one in document["rows"]))
-            note(
-                f"{len(document['rows'])} of {len(cases)}: {row['groups']} x {row['M']},{row['N']},{row['K']} "
-                f"{row['dtype']} {row['layout']}, {row['seconds'] * 1e6:.2f} us, ratio {row['ratio']:.3f}"
-            )
-            if saver is not None:
-                saver({**document, **conditions(before, before)})
-    except KeyboardInterrupt:
-        document["interrupted"] = True
-    document |= conditions(before, snapshot(gpu))
-    if saver is not None and document["rows"]:
-        note(f"saved to {saver(document)}")
-    if as_json:
-        print_json(document)
-    elif document["rows"]:
-        print(thin_text(document["rows"]))
-    if document["interrupted"]:
-        return ExitCode.INTERRUPTED
-    return ExitCode.DONE if all(row["correct"] for row in document["rows"]) else ExitCode.ERROR
+    scheme = plan(classical(Format(1, 1, 1)))
+    return bench_rows.run(
+        len(cases),
+        lambda gpu: measure_thin(scheme, cases, gpu, pairs or PAIRS, limit),
+        *(PATH, _TIMER, _told, thin_text, out, as_json),
+    )
+
+
+def _told(row: Mapping[str, Any]) -> str:
+    """A row in a line."""
+    what = f"{row['groups']} x {row['M']},{row['N']},{row['K']} {row['dtype']} {row['layout']}"
+    return f"{what}, {row['seconds'] * 1e6:.2f} us, ratio {row['ratio']:.3f}"
