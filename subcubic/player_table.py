@@ -9,19 +9,26 @@ from typing import Any
 from subcubic.player_benchmark import KIND
 
 Row = dict[str, Any]
+Key = tuple[str, str, str]  # device, format, ring
 
 
 def player_table(results: Path) -> str:
-    """A line for each format, ring and device of the newest measurement; "" if there is none."""
+    """A line for each format, ring and device, of the newest training of every seed; "" if there is none."""
     from evaluate.report import markdown
 
+    newest: dict[Key, dict[int, Row]] = defaultdict(dict)
+    rates: dict[Key, list[float]] = defaultdict(list)
+    for key, rows in _all(results):
+        newest[key] |= {row["seed"]: row for row in rows if row["what"] == "training"}
+        if own := [row["per_second"] for row in rows if row["what"] == "rate" and row["per_second"]]:
+            rates[key] = own
     lines = []
-    for (device, format, ring), rows in _newest(results).items():
-        runs = [row for row in rows if row["what"] == "training"]
+    for key in sorted(newest, key=_order):
+        device, format, ring = key
+        runs = [newest[key][seed] for seed in sorted(newest[key])]
         if not runs:
             continue
         done = [row for row in runs if row["reached"]]
-        rates = [row["per_second"] for row in rows if row["what"] == "rate" and row["per_second"]]
         lines.append(
             [
                 f"{format} over {ring}",
@@ -31,7 +38,7 @@ def player_table(results: Path) -> str:
                 ", ".join(f"{row['seconds']:.0f} s" for row in done) or "-",
                 ", ".join(f"{row['games']:,}" for row in done) or "-",
                 str(min((row["rank"] for row in runs if row["rank"] is not None), default="-")),
-                f"{max(rates):,.0f}" if rates else "-",
+                f"{max(rates[key]):,.0f}" if rates[key] else "-",
             ]
         )
     heads = ("game", "device", "target", "seeds", "time to it", "games to it", "lowest rank", "simulations/s")
@@ -75,27 +82,31 @@ def ablation_table(results: Path) -> str:
             f"{row['hits']} of {row['games']}",
             f"{row['mean']:.2f}",
         ]
-        for (device, format, ring), rows in _newest(results).items()
+        for (device, format, ring), rows in _compared(results).items()
         for row in rows
-        if row["what"] == "hits"
     ]
     heads = ("game", "device", "network", "bases", "repair", "games that reach the target", "mean rank")
     return markdown(heads, lines) if lines else ""
 
 
-def _newest(results: Path) -> dict[tuple[str, str, str], list[Row]]:
-    """Rows by device, format and ring, of the newest document that has more of them than speeds."""
-    found = {key: rows for key, rows in _all(results) if any(row["what"] != "rate" for row in rows)}
-    return dict(sorted(found.items(), key=lambda item: (item[0][2], len(item[0][1]), item[0][1], item[0][0])))
+def _compared(results: Path) -> dict[Key, list[Row]]:
+    """The arms of the newest comparison by device, format and ring."""
+    found = {key: own for key, rows in _all(results) if (own := [row for row in rows if row["what"] == "hits"])}
+    return {key: found[key] for key in sorted(found, key=_order)}
 
 
-def _all(results: Path) -> list[tuple[tuple[str, str, str], list[Row]]]:
+def _order(key: Key) -> tuple[str, int, str, str]:
+    device, format, ring = key
+    return format, len(ring), ring, device
+
+
+def _all(results: Path) -> list[tuple[Key, list[Row]]]:
     """Rows by device, format and ring, of every document, the oldest first."""
     from evaluate.report import load
 
     found = []
     for document in load(results, KIND):
-        own: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+        own: dict[Key, list[Row]] = defaultdict(list)
         for row in document["rows"]:
             own[(document["device"], row["format"], row["ring"])].append(row)
         found += list(own.items())

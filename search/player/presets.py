@@ -22,7 +22,7 @@ _LARGE = {
     "games": 256,
     "sizes": Sizes(channels=32),
     "search": Search(simulations=32, candidates=16),
-    "lessons": Lessons(batch=512, warm=7000),
+    "lessons": Lessons(batch=512, warm=2500),
 }
 
 

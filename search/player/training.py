@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,12 +119,21 @@ def learn(
         Found for every new lowest rank below the standard algorithm's, and a Round after each round.
     """
     state = begin(course) if state is None else state
+    with ThreadPoolExecutor() as pool:
+        yield from _rounds(course, state, should_stop, pool)
+
+
+def _rounds(course: Course, state: State, should_stop: Callable[[], bool], pool: Executor) -> Iterator[Round | Found]:
     player, lessons, search = course.player, course.lessons, course.search
     warm_rounds = -(-lessons.warm // lessons.steps)
+    plays = course.rounds is None or course.rounds > warm_rounds
+    compiling = _compiling(course, state, pool) if plays else []
     started, before = time.perf_counter(), state.seconds
     while not _over(course, state) and not should_stop():
         keys = jax.random.split(jax.random.fold_in(jax.random.key(course.seed), state.rounds), 3)
         warm = state.rounds < warm_rounds
+        while compiling and not warm:
+            compiling.pop().result()
         (state.weights, state.moments), parts = train(
             player, lessons, warm, (state.weights, state.moments), state.replay, _games(state.pool, keys[0]), keys[0]
         )
@@ -158,6 +168,22 @@ def learn(
         )
         if course.target and state.pool.lowest <= course.target and hits >= course.hits and not warm:
             return
+
+
+def _compiling(course: Course, state: State, pool: Executor) -> list[Future[Any]]:
+    """Compiles what comes after the steps on random sums, meanwhile: it takes longer than they do."""
+    key, player = jax.random.key(0), course.player
+    weights, moments, replay = state.weights, state.moments, state.replay
+    games = _games(state.pool, key)
+
+    def of_play() -> None:
+        start, _ = openings(player.board, key, course.games, course.change_basis)
+        play.lower(player, course.search, weights, start, key).compile()
+
+    def of_steps() -> None:
+        train.lower(player, course.lessons, False, (weights, moments), replay, games, key).compile()
+
+    return [pool.submit(of_play), pool.submit(of_steps)]
 
 
 def _over(course: Course, state: State) -> bool:

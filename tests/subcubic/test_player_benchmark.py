@@ -53,3 +53,9 @@ def test_a_training_and_its_comparison_fill_the_tables(capsys, tmp_path, monkeyp
     assert [line[0] for line in cells(player_table(tmp_path))] == ["1x1x2 over F2"]
     assert len(cells(ablation_table(tmp_path))) == 8
     assert [line[-1] for line in cells(rates_table(tmp_path))] == ["12,345"]
+    # Nor does one of another seed, which has a process of its own.
+    other = {"created_utc": "2999-01-02T00:00:00+00:00", "rows": [rows[0] | {"seed": 1, "reached": False}]}
+    save({**json.loads(next(tmp_path.glob("*.json")).read_text()), **other}, tmp_path)
+    ((_, _, _, seeds, *_, speed),) = cells(player_table(tmp_path))
+    assert seeds == f"{int(rows[0]['reached'])} of 2" and speed == "12,345"
+    assert len(cells(ablation_table(tmp_path))) == 8
