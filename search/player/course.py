@@ -21,7 +21,7 @@ class Course:
         seed: of the first weights and of every random choice.
         games: played side by side.
         again: share of them that begin at what is left of an own game, once there is one.
-        change_basis: whether games from the opening are played in random bases.
+        change_basis: whether games from the opening are played in random bases; over Z every other one is.
         repair: steps of a walk in the flip graph from the end of each game; 0 for none, which is how the player's own
             part is measured.
         sizes: of the network.

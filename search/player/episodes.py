@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from catalog.scheme import Ring
 from search.player.board import Board
 from search.player.devices import spread
 from search.player.fields import Array
@@ -42,11 +43,19 @@ class Record(NamedTuple):
 
 @partial(jax.jit, static_argnames=("board", "count", "change"))
 def openings(board: Board, key: Any, count: int, change: bool) -> tuple[Array, list[Array]]:
-    """The opening for each game, [count, d0, d1, d2] int32, in a random basis each if ``change``, and the bases."""
+    """The opening for each game, [count, d0, d1, d2] int32, in a random basis each if ``change``, and the bases.
+
+    Over Z every other game keeps the standard basis, in which the terms of short schemes have small entries: in others
+    they seldom are moves.
+    """
     residual = jnp.broadcast_to(jnp.asarray(board.opening(), jnp.int32), (count, *board.sizes))
+    standard = [jnp.broadcast_to(jnp.eye(size, dtype=jnp.int32), (count, size, size)) for size in board.sizes]
     if not change:
-        return residual, [jnp.broadcast_to(jnp.eye(size, dtype=jnp.int32), (count, size, size)) for size in board.sizes]
+        return residual, standard
     bases = board.bases(key, count)
+    if board.ring is Ring.Z:
+        kept = (jnp.arange(count) % 2 == 0)[:, None, None]
+        bases = [jnp.where(kept, *pair) for pair in zip(standard, bases, strict=True)]
     return board.changed(residual, bases), bases
 
 
