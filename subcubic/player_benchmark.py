@@ -82,27 +82,23 @@ def measure(
                 for arm in ablation(settled, state.weights, arm_games, _REPAIR_STEPS):
                     rows.append(arm)
                     note(_told_arm(arm))
-    device = jax.devices()[0]
+    from evaluate.cpu import cpu_name
+    from evaluate.device import usable_gpu
+
+    gpu = usable_gpu()
     return {
         "schema_version": 1,
         "kind": KIND,
         "created_utc": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit(),
-        "device": _device_name(),
+        "device": gpu.name if gpu is not None else cpu_name(),
+        "driver": gpu.driver if gpu is not None else None,
         "devices": jax.device_count(),
-        "backend": device.platform,
+        "backend": jax.default_backend(),
         "jax": jax.__version__,
         "python": platform.python_version(),
         "rows": rows,
     }
-
-
-def _device_name() -> str:
-    from evaluate.cpu import cpu_name
-    from evaluate.device import usable_gpu
-
-    gpu = usable_gpu()
-    return gpu.name if gpu is not None else cpu_name()
 
 
 def _told(line: Any) -> str:

@@ -6,8 +6,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from catalog.scheme import Format
 from subcubic.player_benchmark import KIND
 
+_MOST_LINES = 16  # of a curve
 Row = dict[str, Any]
 Key = tuple[str, str, str]  # device, format, ring
 
@@ -62,6 +64,33 @@ def rates_table(results: Path) -> str:
     ]
     heads = ("game", "device", "games side by side", "simulations a move", "candidates", "simulations/s")
     return markdown(heads, lines) if lines else ""
+
+
+def curve_table(results: Path) -> str:
+    """The rounds of the newest training of the largest game in which something was played; "" if there is none."""
+    from evaluate.learning_plots import measured_lines
+    from evaluate.report import markdown
+
+    runs = [row for _, rows in _all(results) for row in rows if row["what"] == "training" and row["reached"]]
+    if not runs:
+        return ""
+    largest = max(enumerate(runs), key=lambda run: (Format.parse(run[1]["format"]).volume, run[0]))[1]
+    played = [line for line in measured_lines(largest) if line["mean"] is not None]
+    every = -(-len(played) // _MOST_LINES)
+    lines = [
+        [
+            f"{line['seconds']:.0f} s",
+            f"{line['games']:,}",
+            f"{line['steps']:,}",
+            str(line["lowest"]),
+            f"{line['mean']:.2f}",
+            f"{line['hits']:.0%}",
+        ]
+        for line in played[(len(played) - 1) % every :: every]
+    ]
+    return markdown(
+        ("after", "games", "steps", "lowest rank", "mean of games from the opening", "at the lowest"), lines
+    )
 
 
 def _per_second(row: Row) -> str:

@@ -30,7 +30,7 @@ def render(pages: Sequence[str], results: Path) -> list[str]:
     from evaluate.model_table import model_table
     from evaluate.report import results_table
     from evaluate.thin_table import thin_table
-    from subcubic.player_table import ablation_table, player_table, rates_table
+    from subcubic.player_table import ablation_table, curve_table, player_table, rates_table
 
     tables = {
         "crossovers": crossover_table(results),
@@ -44,6 +44,7 @@ def render(pages: Sequence[str], results: Path) -> list[str]:
         "thin": thin_table(results),
         "epilogues": epilogue_table(results),
         "player": player_table(results),
+        "curve": curve_table(results),
         "rates": rates_table(results),
         "ablation": ablation_table(results),
     }

@@ -9,7 +9,7 @@ pytest.importorskip("mctx", reason="no mctx; install the extra player")
 from evaluate.report import save
 from search.player import measuring
 from subcubic.player_benchmark import main
-from subcubic.player_table import ablation_table, player_table, rates_table
+from subcubic.player_table import ablation_table, curve_table, player_table, rates_table
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 # As in the tests of ``train``, so that what one of them compiles serves the others.
@@ -59,3 +59,14 @@ def test_a_training_and_its_comparison_fill_the_tables(capsys, tmp_path, monkeyp
     ((_, _, _, seeds, *_, speed),) = cells(player_table(tmp_path))
     assert seeds == f"{int(rows[0]['reached'])} of 2" and speed == "12,345"
     assert len(cells(ablation_table(tmp_path))) == 8
+
+
+def test_the_curve_is_that_of_the_largest_game_and_short(tmp_path):
+    assert curve_table(tmp_path) == ""
+    points = [[100, 0, 1.0, 8, None, 0.0], *([100 * i, 4 * i, 1.0 * i, 7, 7.5, 0.25] for i in range(2, 42))]
+    row = {"what": "training", "ring": "F2", "seed": 0, "reached": True}
+    rows = [{**row, "format": "2x2x2", "curve": points}, {**row, "format": "2x2x1", "curve": points[:2]}]
+    head = {"schema_version": 1, "kind": "player", "created_utc": "2999-01-01T00:00:00+00:00", "device": "a GPU"}
+    save({**head, "rows": rows}, tmp_path)
+    table = cells(curve_table(tmp_path))
+    assert len(table) == 14 and table[-1] == ["41 s", "164", "4,100", "7", "7.50", "25%"]
