@@ -56,14 +56,14 @@ T fetch(const T* from) {
   return __ldg(from);
 }
 
-static uint4 stream_16(const void* from, bool there) {
-  uint4 to = {};
-  if (!there) return to;
-  const bool inside = may_read(from, 16), aligned = reinterpret_cast<uintptr_t>(from) % 16 == 0;
+template <int WORDS>
+static void stream(uint32_t (&to)[WORDS], const void* from, bool there) {
+  for (uint32_t& word : to) word = 0;
+  if (!there) return;
+  const bool inside = may_read(from, sizeof to), aligned = reinterpret_cast<uintptr_t>(from) % sizeof to == 0;
   require(inside, "a load reads outside the matrices");
-  require(aligned, "a load of 16 bytes is not aligned");
-  if (inside && aligned) memcpy(&to, from, 16);
-  return to;
+  require(aligned, "a load is not aligned");
+  if (inside && aligned) memcpy(&to, from, sizeof to);
 }
 
 template <int SIDE>
