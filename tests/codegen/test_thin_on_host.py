@@ -209,6 +209,8 @@ BREAKS = {
         ("    __syncthreads();\n    const int count_here", "    const int count_here"),
         ("      receive(first / ROWS & 1);\n", ""),
         ("if (size > 1 && first == 0) wait_for_others();", "if (size > 1) wait_for_others();"),
+        ("  if (!early) wait_for_before();\n", ""),
+        ("  if (early) wait_for_before();\n", ""),
         ("ahead * workers)", "ahead * workers + workers)"),
         ("if (e < count_here && e % S::columns < columns) write(first", "if (e < count_here) write(first"),
         ("(chunks - rank + size - 1) / size", "(chunks + size - 1) / size"),
@@ -243,7 +245,7 @@ def test_the_emulation_notices_what_is_wrong(layout, old, new, tmp_path):
         kernel.library.host_mode(backwards, 1 - backwards, 132)
         a, b, c = integers(1, m, k, n)
         try:
-            found = multiplied(kernel, "bf16", "bf16", layout, a, b, c, tile=tile, split=split)
+            found = multiplied(kernel, "bf16", "bf16", layout, a, b, c, tile=tile, split=split, early=1 + backwards)
             wrong += not np.array_equal(found, a @ b)
         except (AssertionError, KernelError):
             wrong += 1

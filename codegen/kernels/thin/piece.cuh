@@ -73,9 +73,14 @@ struct Piece {
 
   template <bool WHOLE>
   __device__ __forceinline__ void load_b(const Cursor& at) {
+    const Input* from = at.b;
 #pragma unroll
-    for (int i = 0; i < lane_depth; ++i)  // a whole depth ends with all rows of a few
-      load_streamed<WHOLE>(b[i], at.b + i * at.ldb, at.k + (WHOLE ? i / few * few : i) < at.depth ? at.columns : 0);
+    for (int i = 0; i < lane_depth; ++i) {
+      if (i > 0 && i % 8 == 0) computed_here(from);  // of all rows at once, addresses take more registers than there are
+      // A whole depth ends with all rows of a few.
+      load_streamed<WHOLE>(b[i], from, at.k + (WHOLE ? i / few * few : i) < at.depth ? at.columns : 0);
+      from += at.ldb;
+    }
   }
 
   template <bool WHOLE>

@@ -20,6 +20,12 @@ __device__ __forceinline__ T fetch(const T* from) {
   return *from;
 }
 
+// Keeps the compiler from computing an address later than here.
+template <class T>
+__device__ __forceinline__ void computed_here(T*& address) {
+  asm volatile("" : "+l"(address));
+}
+
 // 4, 8 or 16 bytes that are read once, past the first cache; zero without reading unless `there`. Volatile, so that none
 // moves to the other side of a wait.
 template <int WORDS>
