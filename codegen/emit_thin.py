@@ -52,7 +52,7 @@ class Tile(NamedTuple):
 # has multiprocessors, and one of 112 since widths of models are often 7 times a power of 2.
 TILES = {
     "nn": (
-        *(Tile(1, 8, 2), Tile(1, 16, 2, 2), Tile(1, 8), Tile(1, 4), Tile(7, 2)),
+        *(Tile(1, 8, 2), Tile(1, 16, 2, 2), Tile(1, 4, 2), Tile(1, 8), Tile(1, 4), Tile(7, 2)),
         *(Tile(1, 8, 4), Tile(1, 4, 4), Tile(1, 16, 4, 2), Tile(2, 4, 4), Tile(4, 2, 4), Tile(4, 4, 4, 2)),
     ),
     "nt": (
