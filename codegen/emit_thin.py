@@ -37,7 +37,7 @@ class Tile(NamedTuple):
     Attributes:
         columns: warps side by side, each with columns of its own.
         depth: warps that share the depth of the same columns.
-        stripes: of 16 columns that a warp has of a transposed B; of one as it is a warp always has 64 columns.
+        stripes: of 16 columns that a warp has: 1, 2 or 4; of a transposed B any number.
         ahead: pieces of B that a warp has under way.
     """
 
@@ -48,12 +48,16 @@ class Tile(NamedTuple):
 
 
 # Narrow and deep ones for small products, which end before a block with much work of its own would; wide ones, whose
-# warps share what they read of A, for large ones.
+# warps share what they read of A, for large ones. Narrow enough that 4096 columns are as many blocks as a large device
+# has multiprocessors, and one of 112 since widths of models are often 7 times a power of 2.
 TILES = {
-    "nn": (Tile(1, 8), Tile(1, 4), Tile(1, 16, ahead=2), Tile(2, 4), Tile(4, 2), Tile(4, 4, ahead=2)),
+    "nn": (
+        *(Tile(1, 8, 2), Tile(1, 16, 2, 2), Tile(1, 4, 2), Tile(1, 8), Tile(1, 4), Tile(7, 2)),
+        *(Tile(1, 8, 4), Tile(1, 4, 4), Tile(1, 16, 4, 2), Tile(2, 4, 4), Tile(4, 2, 4), Tile(4, 4, 4, 2)),
+    ),
     "nt": (
-        *(Tile(1, 8), Tile(1, 4, ahead=2), Tile(1, 16, ahead=2), Tile(1, 8, 2, 2)),
-        *(Tile(2, 4, 2, 2), Tile(4, 2, ahead=2), Tile(4, 4, 2, 1)),
+        *(Tile(1, 8), Tile(1, 4), Tile(1, 4, ahead=2), Tile(1, 16, ahead=2), Tile(1, 8, 2, 2), Tile(1, 4, 2, 2)),
+        *(Tile(1, 16, 2, 1), Tile(7, 2, ahead=2), Tile(2, 4, 2, 2), Tile(4, 2, ahead=2), Tile(4, 4, 2, 1)),
     ),
 }
 

@@ -52,12 +52,13 @@ class Way(NamedTuple):
     Attributes:
         tile: its number; -1 leaves it to the rule.
         split: blocks that share the depth; 0 leaves it to the rule.
-        early: what happens while the kernel before it ends, see ``SCHEME_product``; 2 for a B that nothing writes.
+        early: what happens while the kernel before it ends, see ``SCHEME_product``. 1 is right after any kernel,
+            2 for a B that nothing writes.
     """
 
     tile: int = -1
     split: int = 0
-    early: int = 0
+    early: int = 1
 
 
 class ThinKernel(Library):

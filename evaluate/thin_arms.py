@@ -16,7 +16,7 @@ from evaluate.thin import Product, ThinKernel, Way
 from evaluate.timing import Launch
 
 _LEAST_LAUNCHES = 24  # of a graph, so that its own start does not count
-_MOST_SETS = 1024  # of weights: small ones need no more, since what a launch itself takes counts more than the memory
+_MOST_SETS = 256  # of weights: small ones need no more, since what a launch itself takes counts more than the memory
 _PLACES = 6  # algorithms of cuBLASLt that are tried, of those that its heuristic ranks
 
 

@@ -15,13 +15,12 @@ from evaluate.operands import DTYPES
 from evaluate.shapes import Grouped
 from evaluate.thin import ThinKernel, Way, build_thin, open_thin
 from evaluate.thin_arms import Operands, draw_operands, open_vendor, thin_queue
-from evaluate.thin_tuning import TOLERANCE, errors, replayed, ways_timed
+from evaluate.thin_tuning import FINALS, TOLERANCE, errors, replayed, ways_timed
 from evaluate.thin_ways import all_ways, handful
-from evaluate.timing import PAIRS, Measure, compare, verdict
-from evaluate.windows import GPU_REGIMES, TRIAL, gpu_measure
+from evaluate.timing import MIN_PAIRS, PAIRS, Measure, rounds, summarise, verdict
+from evaluate.windows import GLANCE, GPU_REGIMES, gpu_measure
 
 PATH = "thin"
-_TRIALS, _FINALS = 2, 7  # windows of each of the vendor's ways, and of ours that are looked at again
 _COPY_BYTES = 1 << 30
 
 
@@ -49,16 +48,19 @@ def measure_thin(
         plan: of the scheme of one product.
         cases: what to measure.
         gpu: where.
-        pairs: interleaved pairs of windows.
+        pairs: interleaved pairs of windows with the vendor's own choice; all else has at most ``MIN_PAIRS``.
         limit: seconds of pairs for each row, or None.
 
     Yields:
-        A row for each: its figures are per launch; ``copy`` is the bytes/s, read plus written, of a copy in the same
-        run, ``bandwidth`` those of A, B and C in one launch, ``rule`` and ``tuned`` tile, columns and split with their
-        microseconds, ``handful`` the best of the few that a dispatcher tries, ``tuning_s`` what trying all has taken,
-        ``ratio_vendor_tuned`` the same ratio to the fastest of cuBLASLt's ranked algorithms, ``ratio_early`` that of
-        launches which come to the device before what is before them has ended, ``ratio_constant_b`` if they also read
-        the first of B then.
+        A row for each, its figures per launch of a chain. ``seconds``, ``ratio`` and ``bandwidth`` (the bytes/s of A, B
+        and C) are those of what ``matmul`` runs: launches that come to the device while the kernel before them ends,
+        but read and write nothing before its end (early 1). ``seconds_alone`` and ``ratio_alone`` are of launches that
+        come after that end (early 0), as the vendor's in the same chain do, ``seconds_constant_b`` and
+        ``ratio_constant_b`` of those that also read the first of B before it (early 2). ``ratio_vendor_tuned`` is the
+        ratio to the fastest of cuBLASLt's ranked algorithms, ``copy`` the bytes/s, read plus written, of a copy in the
+        same run. ``rule`` and ``tuned`` have tile, columns and split with their microseconds, ``handful`` is the best
+        of the few that a dispatcher tries, ``ways`` are all that were tried, the fastest first; most were seen once.
+        ``tuning_s`` is what trying all has taken.
 
     Raises:
         evaluate.device.DeviceMissingError: no cuBLAS, or the device is lost.
@@ -70,12 +72,16 @@ def measure_thin(
         copy = _copy_rate(xp, gpu_measure(xp, GPU_REGIMES["burst"], gpu.l2_bytes))
         for case in cases:
             # For each case anew, since they keep what they have timed, and graphs take memory.
-            trial, final = (gpu_measure(xp, regime, gpu.l2_bytes) for regime in (TRIAL, GPU_REGIMES["burst"]))
+            glance, final = (gpu_measure(xp, regime, gpu.l2_bytes) for regime in (GLANCE, GPU_REGIMES["burst"]))
             built = build_thin(plan, gpu.arch, case.dtype, case.layout)
             release_memory()
             with open_thin(built.path, built.name) as kernel:
                 operands = draw_operands(xp, case.what, case.dtype, case.layout, gpu.l2_bytes)
-                row = {**_identity(plan, case), **_measured(operands, kernel, trial, final, pairs, limit), "copy": copy}
+                row = {
+                    **_identity(plan, case),
+                    **_measured(operands, kernel, glance, final, pairs, limit),
+                    "copy": copy,
+                }
                 yield {**row, **built.facts, "verdict": verdict(row), "of_copy": row["bandwidth"] / copy}
 
 
@@ -96,56 +102,62 @@ def _identity(plan: Plan, case: ThinCase) -> Row:
 
 
 def _measured(
-    operands: Operands, kernel: ThinKernel, trial: Measure, final: Measure, pairs: int, limit: float | None
+    operands: Operands, kernel: ThinKernel, glance: Measure, final: Measure, pairs: int, limit: float | None
 ) -> Row:
-    began = perf_counter()
+    began, count = perf_counter(), operands.launches
     rule = kernel.choose(operands.product(0))
-    times = ways_timed(operands, kernel, trial, [*handful(rule, kernel.tiles), *all_ways(len(kernel.tiles))], _FINALS)
-    tuned = min(times, key=lambda way: times[way])
-    few = [way for way in handful(rule, kernel.tiles) if way in times]
-    quick = min(few, key=lambda way: times[way])
+    few = handful(rule, kernel.tiles)
+    tuned, times = ways_timed(operands, kernel, glance, [*few, *all_ways(len(kernel.tiles))])
+    quick = min((way for way in few if way in times), key=lambda way: times[way])
     tuning = perf_counter() - began
     with open_vendor(operands) as vendor:
-        arms = [(text, own, replayed(operands, queue)) for text, own, queue in vendor]
-        seen = [median(trial(launch) for _ in range(_TRIALS)) for _, _, launch in arms]
-        own = min((i for i, arm in enumerate(arms) if arm[1]), key=lambda i: seen[i])
-        best = min(range(len(arms)), key=lambda i: seen[i])
-        ours = replayed(operands, thin_queue(operands, kernel, tuned))
-        error, allowed = errors(operands, ours, arms[own][2])
-        found = compare(final, ours, arms[own][2], pairs=pairs, limit=limit)
-        hard = found if best == own else compare(final, ours, arms[best][2], pairs=pairs, limit=limit)
-        # These wait for the end of what is before them, as the vendor's do. In a chain of such kernels they need not.
-        more: Row = {}
-        for early, name in ((1, "early"), (2, "constant_b")):
-            launch = replayed(operands, thin_queue(operands, kernel, tuned._replace(early=early)))
-            sooner = compare(final, launch, arms[own][2], pairs=pairs, limit=limit)
-            more[f"seconds_{name}"] = sooner.seconds / operands.launches
-            more |= {f"ratio_{name}{end}": getattr(sooner, f"ratio{end}") for end in ("", "_low", "_high")}
-        count = operands.launches
-        return {
-            "seconds": found.seconds / count,
-            "baseline_seconds": found.baseline_seconds / count,
-            "ratio": found.ratio,
-            "ratio_low": found.ratio_low,
-            "ratio_high": found.ratio_high,
-            "pairs": found.pairs,
-            "regime": "burst",
-            "baseline": arms[own][0],
-            "ratio_vendor_tuned": hard.ratio,
-            **more,
-            "vendor_tuned": arms[best][0],
-            "bytes": operands.bytes,
-            "bandwidth": operands.bytes / (found.seconds / count),
-            "launches": count,
-            "sets": len(operands.rights),
-            "rule": _way(kernel, rule, times[rule] / count),
-            "tuned": _way(kernel, tuned, times[tuned] / count),
-            "handful": {**_way(kernel, quick, times[quick] / count), "tried": len(few)},
-            "tuning_s": tuning,
-            "error_fro": error,
-            "baseline_error_fro": allowed - TOLERANCE * DTYPES[operands.dtype].roundoff,
-            "correct": bool(error <= allowed),
-        }
+        theirs = [(text, own, replayed(operands, queue)) for text, own, queue in vendor]
+        seen = [median(glance(launch) for _ in range(FINALS)) for _, _, launch in theirs]
+        own = min((i for i, one in enumerate(theirs) if one[1]), key=lambda i: seen[i])
+        best = min(range(len(theirs)), key=lambda i: seen[i])
+        alone, early, constant = (
+            replayed(operands, thin_queue(operands, kernel, tuned._replace(early=early))) for early in range(3)
+        )
+        error, allowed = errors(operands, early, theirs[own][2])
+        arms = [early, theirs[own][2], alone, constant, *([theirs[best][2]] if best != own else [])]
+        rest = min(pairs, MIN_PAIRS)  # of those beside the first two
+        samples = rounds(final, arms, [pairs, pairs] + [rest] * (len(arms) - 2), limit=limit)
+    found = summarise(*samples[:2])
+    more: Row = {}
+    for name, arm in (("alone", 2), ("constant_b", 3)):
+        beside = summarise(samples[arm], samples[1][:rest])
+        more[f"seconds_{name}"] = beside.seconds / count
+        more |= {f"ratio_{name}{end}": getattr(beside, f"ratio{end}") for end in ("", "_low", "_high")}
+    hard = found if best == own else summarise(samples[0][:rest], samples[4])
+    return {
+        "seconds": found.seconds / count,
+        "baseline_seconds": found.baseline_seconds / count,
+        "ratio": found.ratio,
+        "ratio_low": found.ratio_low,
+        "ratio_high": found.ratio_high,
+        "spread": found.spread,
+        "baseline_spread": found.baseline_spread,
+        "pairs": found.pairs,
+        "regime": "burst",
+        "baseline": theirs[own][0],
+        **more,
+        "ratio_vendor_tuned": hard.ratio,
+        "vendor_tuned": theirs[best][0],
+        "bytes": operands.bytes,
+        "bandwidth": operands.bytes / (found.seconds / count),
+        "launches": count,
+        "sets": len(operands.rights),
+        "rule": _way(kernel, rule, times[rule] / count),
+        "tuned": _way(kernel, tuned, times[tuned] / count),
+        "handful": {**_way(kernel, quick, times[quick] / count), "tried": len(few)},
+        "ways": [
+            list(_way(kernel, way, times[way] / count).values()) for way in sorted(times, key=lambda way: times[way])
+        ],
+        "tuning_s": tuning,
+        "error_fro": error,
+        "baseline_error_fro": allowed - TOLERANCE * DTYPES[operands.dtype].roundoff,
+        "correct": bool(error <= allowed),
+    }
 
 
 def _way(kernel: ThinKernel, way: Way, seconds: float) -> Row:
@@ -156,4 +168,4 @@ def _copy_rate(xp: Any, measure: Measure) -> float:
     source, target = (xp.zeros(_COPY_BYTES, dtype=xp.uint8) for _ in range(2))
     copy: Callable[[int], None] = lambda _: xp.copyto(target, source)  # noqa: E731
     copy(0)
-    return 2 * _COPY_BYTES / median(measure(copy) for _ in range(_FINALS))
+    return 2 * _COPY_BYTES / median(measure(copy) for _ in range(FINALS))

@@ -28,7 +28,7 @@ _HEAD = (
     "of a copy",
     "vendor",
     "ratio",
-    "early",
+    "alone",
     "B constant",
     "to its tuned",
     "rule -> tuned",
@@ -90,7 +90,7 @@ def _cells(row: Row) -> list[str]:
         "WRONG"
         if not row["correct"]
         else f"{row['ratio']:.3f} [{row['ratio_low']:.3f}, {row['ratio_high']:.3f}]{mark}",
-        f"{row['ratio_early']:.3f}",
+        f"{row['ratio_alone']:.3f}",
         f"{row['ratio_constant_b']:.3f}",
         f"{row['ratio_vendor_tuned']:.3f}",
         f"{rule[0]} {rule[1]:.2f} us -> {tuned[0]} {tuned[1]:.2f} us",

@@ -1,7 +1,8 @@
 """Looks for the tile of a thin product that beats the vendor's libraries, on operands of its own.
 
 A caller's weights are in the cache when a trial repeats them, as they are not in the middle of a model. So there are
-sets of weights, as in ``evaluate.thin_arms``, and they are replayed from graphs.
+sets of weights, as in ``evaluate.thin_arms``, and they are replayed from graphs. Launches come early (1), as those of
+``matmul`` do: that is right after any kernel.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from evaluate.shapes import Grouped
 from evaluate.thin import ThinKernel, Way
 from evaluate.thin_arms import Operands, draw_operands, graph, open_vendor, thin_queue
 from evaluate.thin_ways import distinct, handful
-from evaluate.timing import Launch, Measure, compare
+from evaluate.timing import Launch, Measure, compare, rounds
 from evaluate.trial import WrongError
 from evaluate.verdicts import Verdict
-from evaluate.windows import TRIAL, gpu_measure
+from evaluate.windows import GLANCE, TRIAL, gpu_measure
 
 TOLERANCE = 8.0  # roundings to the type of C that an error may be beyond the vendor's
-_TRIALS, _FINALISTS, _FINALS = 2, 3, 5  # windows of each way, ways that are looked at again, and their windows
+FINALISTS, FINALS = 4, 7  # ways that are looked at again beside that of the rule, and windows of each of them
 _PAIRS, _LIMIT_S = 11, 1.0
 BUDGET_S = 2.0  # for trying tiles, before the fastest meets the vendor's
 
@@ -62,13 +63,12 @@ def _tuned(kernel: ThinKernel, what: Grouped, dtype: str, layout: str, info: Dev
     try:
         with xp.cuda.Stream(non_blocking=True):
             operands = draw_operands(xp, what, dtype, layout, info.l2_bytes)
-            measure = gpu_measure(xp, TRIAL, info.l2_bytes)
+            glance, measure = (gpu_measure(xp, regime, info.l2_bytes) for regime in (GLANCE, TRIAL))
             rule = kernel.choose(operands.product(0))
-            times = ways_timed(operands, kernel, measure, handful(rule, kernel.tiles), budget_s=budget_s)
-            way = min(times, key=lambda way: times[way])
+            way, _ = ways_timed(operands, kernel, glance, handful(rule, kernel.tiles), budget_s)
             with open_vendor(operands, further=False) as vendor:
                 arms = [replayed(operands, queue) for _, _, queue in vendor]
-                theirs = min(arms, key=lambda launch: median(measure(launch) for _ in range(_TRIALS)))
+                theirs = min(arms, key=lambda launch: median(glance(launch) for _ in range(FINALS)))
                 ours = replayed(operands, thin_queue(operands, kernel, way))
                 error, allowed = errors(operands, ours, theirs)
                 if not error <= allowed:  # nor is NaN
@@ -88,21 +88,17 @@ def _tuned(kernel: ThinKernel, what: Grouped, dtype: str, layout: str, info: Dev
 
 
 def ways_timed(
-    operands: Operands,
-    kernel: ThinKernel,
-    measure: Measure,
-    ways: Iterable[Way],
-    finals: int = _FINALS,
-    budget_s: float = inf,
-) -> dict[Way, float]:
-    """Seconds of a graph for each way that the device can run; the fastest ones are looked at again.
+    operands: Operands, kernel: ThinKernel, measure: Measure, ways: Iterable[Way], budget_s: float = inf
+) -> tuple[Way, dict[Way, float]]:
+    """The fastest way, and seconds of a graph for each that the device can run.
+
+    Each is seen once; then the fastest and the first one, which is that of the rule, are seen ``FINALS`` times in turn.
 
     Args:
         operands: what is multiplied.
         kernel: open.
         measure: times a window.
         ways: tiles and splits.
-        finals: windows of those that are looked at again.
         budget_s: after which no further way is tried; the first one always is.
     """
     began = monotonic()
@@ -115,12 +111,13 @@ def ways_timed(
             launches[way] = replayed(operands, thin_queue(operands, kernel, way))
         except KernelError:  # of a device, or a part of one, without room for so many blocks together
             continue
-        times[way] = min(measure(launches[way]) for _ in range(_TRIALS))
+        times[way] = measure(launches[way])
     if not times:
         raise KernelError(f"{kernel.name} cannot run with any tile here")
-    for way in sorted(times, key=lambda way: times[way])[:_FINALISTS]:
-        times[way] = median(measure(launches[way]) for _ in range(finals))
-    return times
+    last = list(dict.fromkeys([next(iter(times)), *sorted(times, key=lambda way: times[way])[:FINALISTS]]))
+    samples = rounds(measure, [launches[way] for way in last], [FINALS] * len(last))
+    times |= {way: median(seen) for way, seen in zip(last, samples, strict=True)}
+    return min(last, key=lambda way: times[way]), times
 
 
 def replayed(operands: Operands, queue: Launch) -> Launch:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from evaluate.thin import Way
 
 SPLITS = (1, 2, 4, 8, 16)
-_HANDFUL = 8
+_HANDFUL = 14
 
 
 def all_ways(tiles: int) -> list[Way]:
@@ -16,9 +16,10 @@ def all_ways(tiles: int) -> list[Way]:
 
 
 def handful(rule: Way, columns: list[int]) -> list[Way]:
-    """The rule's own choice first, then its tile with the neighbouring splits, then other tiles.
+    """The rule's own choice first, then its tile with the neighbouring splits, then other tiles, the nearest first.
 
-    Those get the split that leaves as many blocks as the rule has, and the next larger one: narrow tiles are many.
+    Those get the split that leaves as many blocks as the rule has; then, as far as there is room, half of it and
+    twice as much.
 
     Args:
         rule: tile and split that the kernel's rule takes.
@@ -26,9 +27,10 @@ def handful(rule: Way, columns: list[int]) -> list[Way]:
     """
     near = [rule, *(Way(rule.tile, split) for split in SPLITS if split in (rule.split * 2, rule.split // 2))]
     blocks = rule.split / columns[rule.tile]
-    for tile in sorted(range(len(columns)), key=lambda tile: (abs(columns[tile] - columns[rule.tile]), tile)):
-        wanted = min(SPLITS, key=lambda split, tile=tile: abs(split / columns[tile] - blocks))  # type: ignore[misc]
-        near += [Way(tile, wanted), Way(tile, min(2 * wanted, SPLITS[-1]))]
+    others = sorted(range(len(columns)), key=lambda tile: (abs(columns[tile] - columns[rule.tile]), tile))
+    alike = [Way(tile, min(SPLITS, key=lambda split: abs(split / columns[tile] - blocks))) for tile in others]  # noqa: B023
+    near += alike
+    near += [Way(tile, split) for tile, wanted, _ in alike for split in SPLITS if split in (wanted // 2, wanted * 2)]
     return list(dict.fromkeys(near))[:_HANDFUL]
 
 

@@ -94,6 +94,32 @@ def compare(
     return summarise([pair[0] for pair in samples], [pair[1] for pair in samples], seed=seed)
 
 
+def rounds(
+    measure: Measure, arms: Sequence[Launch], counts: Sequence[int], *, seed: int = 0, limit: float | None = None
+) -> list[list[float]]:
+    """Measure several arms once in each round, in random order. Equal numbers of rounds of two arms are pairs.
+
+    Args:
+        measure: times one window.
+        arms: what is measured.
+        counts: rounds of each arm, from the first round on.
+        seed: of the orders.
+        limit: seconds after which no further round is begun, once there are ``MIN_PAIRS``.
+
+    Returns:
+        Seconds of each arm.
+    """
+    rng, began = np.random.default_rng(seed), monotonic()
+    samples: list[list[float]] = [[] for _ in arms]
+    for done in range(max(counts)):
+        if limit is not None and done >= MIN_PAIRS and monotonic() - began > limit:
+            break
+        for arm in rng.permutation(len(arms)):
+            if done < counts[arm]:
+                samples[arm].append(measure(arms[arm]))
+    return samples
+
+
 def summarise(seconds: Sequence[float], baseline: Sequence[float], *, seed: int = 0) -> Comparison:
     """Medians, their ratio and its bootstrap interval, resampling whole pairs (percentile method, 95 %).
 

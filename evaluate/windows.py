@@ -55,6 +55,8 @@ GPU_REGIMES = {
 }
 # A caller waits meanwhile, so the pause is short; the card is idle for thirteen parts of fourteen.
 TRIAL = Regime("trial", idle=0.04, settle=0.0, window=0.003, cache="rotated")
+# To rank many that differ by more than clocks do: their order counts, and each has a few milliseconds.
+GLANCE = Regime("glance", idle=0.005, settle=0.0, window=0.002, cache="rotated")
 HOST_REGIMES = {
     "burst": Regime("burst", idle=0.005, settle=0.0, window=0.01, cache="warm"),
     "steady": Regime("steady", idle=0.0, settle=0.02, window=0.1, cache="warm"),

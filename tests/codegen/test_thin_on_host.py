@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from itertools import product
 
 import numpy as np
 import pytest
@@ -34,14 +35,14 @@ def multiplied(
     out, ldc, stride_c = stacked(c if beta else np.full(c.shape, np.nan), gap, NUMPY[c_dtype], offset)
     before = out.copy()
     # ``ctypes`` takes the fields in the order of the structure.
-    product = Product(
+    task = Product(
         groups, m, n, k, alpha, beta, address(left), lda, stride_a, address(right), ldb, 0 if shared_b else stride_b,
         address(out), ldc, stride_c, None, tile, split, early, stride_vectors,
     )  # fmt: skip
     kernel.library.host_readable(None, 0)
     for array in (left, right, *further):
         kernel.library.host_readable(array.ctypes.data, array.nbytes)
-    kernel.launch(0, product, operands)
+    kernel.launch(0, task, operands)
     wrong = kernel.library.host_violation()
     assert wrong is None, wrong.decode()
     np.testing.assert_array_equal(out[:, n:].view(np.uint8), before[:, n:].view(np.uint8), "written outside C")
@@ -68,17 +69,31 @@ LAUNCHES = [
     (1, 33, 19, 21, 1, 3, 1, 1, 0, 1),
     (1, 2, 8, 8, 0, 0, 1, 0, 1, 16),
 ]
+# The narrower pieces of a B as it is: depths that end in every place of a piece, columns in every place of a block.
+NARROW = [
+    (groups, m, k, n, gap, offset, 1, beta, tile, split)
+    for tile in (2, 3)
+    for groups, m, k, n, gap, offset, beta, split in (
+        (1, 1, 512, 64, 0, 0, 0, 1),
+        (2, 8, 456, 40, 8, 8, 1, 2),
+        (1, 16, 72, 136, 0, 0, 0, 4),
+        (1, 3, 200, 8, 0, 0, 0, 1),
+        (1, 25, 264, 72, 8, 0, 1, 1),
+        (1, 5, 77, 35, 1, 1, 0, 2),
+    )
+]
 KERNELS = [("bf16", "bf16", "nn"), ("fp16", "fp32", "nn"), ("fp16", "fp16", "nt"), ("bf16", "fp32", "nt")]
 
 
 @pytest.mark.parametrize(("dtype", "c_dtype", "layout"), KERNELS)
 def test_products_are_exact_on_integers(dtype, c_dtype, layout, tmp_path):
     kernel = built(tmp_path, dtype, c_dtype, layout)
-    for i, (groups, m, k, n, gap, offset, alpha, beta, tile, split) in enumerate(LAUNCHES):
+    launches = LAUNCHES + (NARROW if layout == "nn" else [])
+    for i, (groups, m, k, n, gap, offset, alpha, beta, tile, split) in enumerate(launches):
         kernel.library.host_mode(i % 2, i % 3 == 0, 132)
         a, b, c = integers(groups, m, k, n)
         found = multiplied(kernel, dtype, c_dtype, layout, a, b, c, alpha, beta, gap, offset, tile, split, early=i % 3)
-        np.testing.assert_array_equal(found, alpha * (a @ b) + beta * c, f"{LAUNCHES[i]}")
+        np.testing.assert_array_equal(found, alpha * (a @ b) + beta * c, f"{launches[i]}")
 
 
 def test_groups_have_as_many_rows_as_the_offsets_say(tmp_path):
@@ -96,12 +111,12 @@ def test_groups_have_as_many_rows_as_the_offsets_say(tmp_path):
 
 def grouped(kernel, a, b, c, offsets, most, split):
     (left, lda, _), (right, ldb, stride_b), (out, ldc, _) = (stacked(x, 8, NUMPY["bf16"], 0) for x in (a, b, c))
-    product = Product(
+    task = Product(
         len(offsets) - 1, most, b.shape[2], a.shape[2], 1.0, 1.0, address(left), lda, 0, address(right), ldb, stride_b,
         address(out), ldc, 0, address(offsets), -1, split,
     )  # fmt: skip
     kernel.library.host_readable(None, 0)
-    kernel.launch(0, product)
+    kernel.launch(0, task)
     assert kernel.library.host_violation() is None
     return out[:, : c.shape[2]].astype(float).reshape(c.shape)
 
@@ -184,12 +199,18 @@ def test_operands_that_are_missing_are_refused(tmp_path):
 
 BREAKS = {
     "nn": [
-        ("halves<1>(b[0][j]", "halves<0>(b[0][j]"),
-        ("at.k + i < at.depth ? at.columns : 0", "at.columns"),
-        ("8 * i < at.rows ? at.depth - at.k : 0", "at.depth - at.k"),
+        ("halves<1>(b[q][j]", "halves<0>(b[q][j]"),
+        ("at.k + (WHOLE ? i / few * few : i) < at.depth ? at.columns : 0", "at.columns"),
+        ("8 * i < at.rows ? at.depth - at.k - j : 0", "at.depth - at.k - j"),
+        ("i / few * few : i", "0 : i"),
+        ("% 32 / 4 * lane_columns", "% 32 / 4 * 8"),
+        ("at.lda + j,", "at.lda,"),
+        ("a[i][q / few][q % few / 2 + 1]", "a[i][0][q % few / 2 + 1]"),
         ("    __syncthreads();\n    const int count_here", "    const int count_here"),
         ("      receive(first / ROWS & 1);\n", ""),
         ("if (size > 1 && first == 0) wait_for_others();", "if (size > 1) wait_for_others();"),
+        ("  if (!early) wait_for_before();\n", ""),
+        ("  if (early) wait_for_before();\n", ""),
         ("ahead * workers)", "ahead * workers + workers)"),
         ("if (e < count_here && e % S::columns < columns) write(first", "if (e < count_here) write(first"),
         ("(chunks - rank + size - 1) / size", "(chunks + size - 1) / size"),
@@ -219,11 +240,12 @@ def test_the_emulation_notices_what_is_wrong(layout, old, new, tmp_path):
 
     kernel = built(tmp_path, "bf16", "bf16", layout, change)
     wrong = 0
-    for m, k, n, split, backwards in ((5, 456, 200, 4, 0), (40, 456, 72, 2, 1), (13, 200, 40, 1, 1), (3, 77, 21, 2, 0)):
+    shapes = (5, 456, 200, 4, 0), (40, 456, 72, 2, 1), (13, 200, 40, 1, 1), (3, 77, 21, 2, 0)
+    for tile, (m, k, n, split, backwards) in product(range(len(kernel.tiles)), shapes):
         kernel.library.host_mode(backwards, 1 - backwards, 132)
         a, b, c = integers(1, m, k, n)
         try:
-            found = multiplied(kernel, "bf16", "bf16", layout, a, b, c, split=split)
+            found = multiplied(kernel, "bf16", "bf16", layout, a, b, c, tile=tile, split=split, early=1 + backwards)
             wrong += not np.array_equal(found, a @ b)
         except (AssertionError, KernelError):
             wrong += 1
@@ -239,7 +261,7 @@ def test_the_emulation_notices_what_is_wrong(layout, old, new, tmp_path):
         ({"ldb": 7}, "leading dimensions are 8, 7 and 8; they must be at least 8, 8 and 8"),
         ({"stride_a": -1}, "distances of groups must not be negative"),
         ({"groups": 2, "stride_c": 8}, "groups of C are 8 apart and overlap; 16 is the least"),
-        ({"tile": 2}, "tile 2 and split 0 are not there; tile is -1..1, split 0, 1, 2, 4, 8 or 16"),
+        ({"tile": 4}, "tile 4 and split 0 are not there; tile is -1..3, split 0, 1, 2, 4, 8 or 16"),
         ({"early": 3}, "early is 3; it must be 0, 1 or 2"),
         ({"stride_vectors": -1}, "the distance of the vectors of groups must not be negative"),
         ({"split": 3}, "tile -1 and split 3 are not there"),
@@ -247,23 +269,30 @@ def test_the_emulation_notices_what_is_wrong(layout, old, new, tmp_path):
 )
 def test_wrong_arguments_are_refused_in_a_sentence(changed, sentence, kernel_of_bf16):
     memory = np.zeros(64, NUMPY["bf16"]).ctypes.data
-    product = Product(1, 2, 8, 8, 1.0, 0.0, memory, 8, 16, memory, 8, 64, memory, 8, 16, None, -1, 0)
-    kernel_of_bf16.choose(product)
+    task = Product(1, 2, 8, 8, 1.0, 0.0, memory, 8, 16, memory, 8, 64, memory, 8, 16, None, -1, 0)
+    kernel_of_bf16.choose(task)
     for name, value in changed.items():
-        setattr(product, name, value)
-    for call in (lambda: kernel_of_bf16.launch(0, product), lambda: kernel_of_bf16.choose(product)):
+        setattr(task, name, value)
+    for call in (lambda: kernel_of_bf16.launch(0, task), lambda: kernel_of_bf16.choose(task)):
         with pytest.raises(KernelError, match=re.escape(sentence)):
             call()
 
 
-def test_the_rule_is_narrower_for_fewer_rows_and_fills_the_device(kernel_of_bf16):
-    assert kernel_of_bf16.tiles == [64, 128]
+def test_the_rule_fills_the_device_without_a_cluster_where_it_can(kernel_of_bf16):
+    assert kernel_of_bf16.tiles == [64, 128, 32, 32]
     ways = {}
-    for m, n in ((1, 128), (1, 4096), (16, 32768)):
-        product = Product(1, m, n, 4096, 1.0, 0.0, 1, 4096, 0, 1, n, 0, 1, n, 0, None, -1, 0)
-        ways[m, n] = kernel_of_bf16.choose(product)
-    assert ways[1, 128].tile == 0 and ways[16, 32768].tile == 1
-    assert ways[1, 128].split > ways[16, 32768].split == 1
+    for m, n, k in ((1, 128, 4096), (1, 4096, 4096), (1, 4096, 512), (1, 16384, 512), (16, 32768, 4096), (1, 128, 64)):
+        task = Product(1, m, n, k, 1.0, 0.0, 1, k, 0, 1, n, 0, 1, n, 0, None, -1, 0)
+        tile, split, _ = kernel_of_bf16.choose(task)
+        ways[m, n, k] = kernel_of_bf16.tiles[tile], split
+        assert kernel_of_bf16.choose(task)[:2] == (tile, split)
+    assert ways[1, 128, 4096] == (32, 16) and ways[1, 128, 64][1] == 1  # clusters only as far as there is depth for all
+    assert ways[1, 4096, 4096] == ways[1, 4096, 512] == (32, 1)  # as many blocks as there are multiprocessors
+    assert ways[1, 16384, 512] == ways[16, 32768, 4096] == (128, 1)
+    for tile, split in ((1, 0), (-1, 4), (1, 4)):  # what is given is kept
+        task = Product(1, 1, 4096, 4096, 1.0, 0.0, 1, 4096, 0, 1, 4096, 0, 1, 4096, 0, None, tile, split)
+        found = kernel_of_bf16.choose(task)
+        assert tile in (-1, found.tile) and split in (0, found.split)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,17 @@ static int cluster_size() { return gridDim.x; }
 static int cluster_rank() { return blockIdx.x; }
 static void cluster_wait() { arrive(cluster_barrier, gridDim.x * blockDim.x); }
 static void let_next_come() {}
-static void wait_for_before() {}
+
+// What comes before the wait reads nothing, but with early 2 of B.
+static std::vector<bool> waited;  // by thread
+static const char *first_of_b, *end_of_b;  // that may be read then
+static void wait_for_before() { waited[running] = true; }
+static void require_waited(const void* from) {
+  const char* place = static_cast<const char*>(from);
+  require(waited[running] || (place >= first_of_b && place < end_of_b), "a load does not wait for the kernel before");
+}
+template <class T>
+void computed_here(T*&) {}
 
 // What is sent lands at once, or if copies are late when its receiver waits for it.
 static std::vector<std::pair<float*, float>> under_way;
@@ -53,17 +63,19 @@ static void receive(int) {
 
 template <class T>
 T fetch(const T* from) {
+  require_waited(from);
   return __ldg(from);
 }
 
-static uint4 stream_16(const void* from, bool there) {
-  uint4 to = {};
-  if (!there) return to;
-  const bool inside = may_read(from, 16), aligned = reinterpret_cast<uintptr_t>(from) % 16 == 0;
+template <int WORDS>
+static void stream(uint32_t (&to)[WORDS], const void* from, bool there) {
+  for (uint32_t& word : to) word = 0;
+  if (!there) return;
+  require_waited(from);
+  const bool inside = may_read(from, sizeof to), aligned = reinterpret_cast<uintptr_t>(from) % sizeof to == 0;
   require(inside, "a load reads outside the matrices");
-  require(aligned, "a load of 16 bytes is not aligned");
-  if (inside && aligned) memcpy(&to, from, 16);
-  return to;
+  require(aligned, "a load is not aligned");
+  if (inside && aligned) memcpy(&to, from, sizeof to);
 }
 
 template <int SIDE>
@@ -81,6 +93,9 @@ template <class Kernel, class Task>
 cudaError_t queue(Kernel kernel, dim3 grid, int threads, size_t shared, cudaStream_t, bool, const Task& task) {
   gridDim = grid;
   blockDim = dim3(threads);
+  first_of_b = reinterpret_cast<const char*>(task.B);
+  const auto elements_of_b = (grid.z - 1) * task.stride_b + (kTransposedB ? task.N : task.K) * task.ldb;
+  end_of_b = task.early == 2 ? reinterpret_cast<const char*>(task.B + elements_of_b) : first_of_b;
   std::function<void()> call = [&] { kernel(task); };
   for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z)
     for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y) {
@@ -89,6 +104,7 @@ cudaError_t queue(Kernel kernel, dim3 grid, int threads, size_t shared, cudaStre
       received.assign(grid.x, 0);
       expected.assign(grid.x, 0);
       told.assign(grid.x * threads, false);
+      waited.assign(grid.x * threads, false);
       cluster_barrier = start_barrier = {};
       run_cta(threads, call, grid.x);
     }

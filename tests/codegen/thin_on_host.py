@@ -18,7 +18,10 @@ from tests.codegen.on_host import matrix
 from tests.codegen.schemes import plans
 
 PLAN = plans()["trivial"]
-FEW = {"nn": (Tile(1, 2), Tile(2, 1, ahead=2)), "nt": (Tile(1, 2), Tile(2, 2, 2, 1))}
+FEW = {
+    "nn": (Tile(1, 2, 4), Tile(2, 1, 4, 2), Tile(1, 2, 2, 2), Tile(2, 2)),
+    "nt": (Tile(1, 2), Tile(2, 2, 2, 1)),
+}
 SAME: Callable[[str], str] = lambda text: text  # noqa: E731
 
 

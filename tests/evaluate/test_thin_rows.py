@@ -64,7 +64,8 @@ def on_host(libraries, monkeypatch):
     monkeypatch.setattr(thin_bench, "_COPY_BYTES", 1 << 16)
     monkeypatch.setattr(thin_tuning, "graph", graph)
     for one in (thin_bench, thin_tuning):
-        monkeypatch.setattr(one, "TRIAL", QUICK)
+        monkeypatch.setattr(one, "GLANCE", QUICK)
+    monkeypatch.setattr(thin_tuning, "TRIAL", QUICK)
     monkeypatch.setitem(GPU_REGIMES, "burst", QUICK)
     return kernels
 
@@ -81,11 +82,16 @@ def test_a_row_has_the_rule_the_tuned_tile_and_both_baselines(on_host, layout, t
         assert row["launches"] % row["sets"] == 0 and row["launches"] >= 3
         assert row["bandwidth"] == pytest.approx(row["bytes"] / row["seconds"])
         assert row["of_copy"] == pytest.approx(row["bandwidth"] / row["copy"]) and row["registers"] == 96
-        assert row["tuned"]["columns"] in (16, 64, 128) and row["rule"]["split"] >= 1 and row["handful"]["tried"] >= 3
-        for name in ("early", "constant_b"):
+        assert (
+            row["tuned"]["columns"] in (16, 32, 64, 128) and row["rule"]["split"] >= 1 and row["handful"]["tried"] >= 3
+        )
+        for name in ("alone", "constant_b"):
             assert row[f"ratio_{name}_low"] <= row[f"ratio_{name}"] and row[f"seconds_{name}"] > 0
         entry = "cublasGemmEx" if case.what.groups == 1 else "cublasGemmStridedBatchedEx"
         assert entry in row["baseline"] or "cublasLtMatmul, heuristic 1" in row["baseline"]
+        ways = row["ways"]
+        assert ways == sorted(ways, key=lambda way: way[-1]) and list(row["rule"].values()) in ways
+        assert len(ways) >= 6 and list(row["tuned"].values()) in ways
     text = thin_text(rows)
     assert re.search(rf"\[3, 64\] x \[64, 72\] +bf16 {layout}", text) and "2 x [2, 64] x [64, 40]" in text
     assert f"geometric mean of the ratios {mean_ratio(rows):.3f}" in text
@@ -140,6 +146,7 @@ def test_small_weights_have_no_more_sets_than_a_graph_can_launch(on_host, monkey
 
 def test_a_handful_begins_with_the_rule_and_holds_its_neighbours():
     found = handful(Way(0, 4), [64, 64, 128, 256])
-    assert found[0] == Way(0, 4) and {Way(0, 2), Way(0, 8)} <= set(found) and len(found) == len(set(found)) <= 8
-    assert Way(1, 4) in found and Way(2, 8) in found  # as many blocks
+    assert found[0] == Way(0, 4) and {Way(0, 2), Way(0, 8)} <= set(found) and len(found) == len(set(found)) <= 14
+    assert found[3:6] == [Way(1, 4), Way(2, 8), Way(3, 16)]  # as many blocks
+    assert Way(1, 1) in handful(Way(0, 1), [32, 64, 128])  # also without a cluster
     assert len(all_ways(3)) == 15 and distinct([Way(0, 8), Way(0, 8), Way(1, 16)], 8) == [Way(0, 8)]

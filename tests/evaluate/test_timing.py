@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evaluate.timing import MIN_PAIRS, compare, summarise, verdict
+from evaluate.timing import MIN_PAIRS, compare, rounds, summarise, verdict
 
 
 def row(comparison, **facts):
@@ -81,3 +81,17 @@ def test_a_hopeless_arm_is_given_up_early(ratio, pairs):
 def test_a_time_limit_keeps_the_least_number_of_pairs():
     found = compare(lambda launch: 1.0, "ours", "baseline", pairs=1000, limit=0.0)
     assert found.pairs == MIN_PAIRS
+
+
+def test_rounds_measure_each_arm_as_often_as_it_says_in_random_order():
+    seen: list[int] = []
+    arms = [lambda _: None, lambda _: None, lambda _: None]
+
+    def measure(arm):
+        seen.append(arms.index(arm))
+        return float(seen[-1] + 1)
+
+    assert rounds(measure, arms, [20, 20, 7]) == [[1.0] * 20, [2.0] * 20, [3.0] * 7]
+    pairs = [tuple(sorted(seen[i : i + 3])) for i in range(0, 21, 3)]
+    assert pairs == [(0, 1, 2)] * 7 and len({tuple(seen[i : i + 2]) for i in range(21, len(seen), 2)}) == 2
+    assert [len(one) for one in rounds(measure, arms, [20, 20, 20], limit=0.0)] == [MIN_PAIRS] * 3

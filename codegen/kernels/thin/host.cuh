@@ -8,22 +8,22 @@
 namespace {
 
 constexpr int kMostSplit = 16, kPortableSplit = 8;
-constexpr int64_t kLargest = INT64_C(1) << 30, kMostGroups = 65535;
+constexpr int64_t kLargest = INT64_C(1) << 30, kMostGroups = 65535, kMostTiles = 65535;
 
 // One tile, compiled for up to 8 rows [0] and up to 16 [1].
 struct Compiled {
   void (*kernels[2])(Task);
-  int threads, columns, shared[2];
+  int threads, columns, depth, shared[2];  // depth: of which each warp of a block takes a piece
 };
 
 template <class T, bool WHOLE = true>
 constexpr Compiled compiled() {
   return {{thin<T, 8, WHOLE>, thin<T, 16, WHOLE>}, T::threads, Shape<T, 8>::columns,
-          {Shape<T, 8>::shared_bytes, Shape<T, 16>::shared_bytes}};
+          T::depth_warps * Shape<T, 8>::Part::depth, {Shape<T, 8>::shared_bytes, Shape<T, 16>::shared_bytes}};
 }
 
 // The last one is for operands that do not lie on 16-byte boundaries.
-const Compiled kCompiled[] = {SUBCUBIC_TILES, compiled<Tile<1, 8, 1, 1>, false>()};
+const Compiled kCompiled[] = {SUBCUBIC_TILES, compiled<Tile<1, 8, kTransposedB ? 1 : 4, 1>, false>()};
 constexpr int kTileCount = sizeof(kCompiled) / sizeof(kCompiled[0]) - 1;
 
 struct Handle {
@@ -82,22 +82,36 @@ int most_split(const Handle& handle) {
 
 int64_t over(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
-// The rule: a tile whose side is what shared memory would hold of two 16-bit operands, narrower in proportion to the rows
-// that are missing to 16; and as many blocks on the depth as fill the device once.
+// What the blocks of a cluster take to come together, and for each of them to tell the others its sums: as bytes that a
+// multiprocessor could read meanwhile.
+constexpr double kClusterBytes = 30000, kMemberBytes = 1000;
+
+// What the busiest multiprocessor reads: of B, and for each block of A, which the cache has, at half the price.
+double most_read(const Handle& handle, const SCHEME_product& p, const Compiled& tile, int split) {
+  const int64_t blocks = over(p.N, tile.columns) * p.groups * split;
+  const double rows = p.M < 16 ? p.M : 16;
+  const double of_block = (tile.columns + rows / 2) * sizeof(Input) * p.K / split;
+  const double of_cluster = split > 1 ? kClusterBytes + split * kMemberBytes : 0;
+  return over(blocks, handle.multiprocessors) * (of_block + of_cluster);
+}
+
+// The rule: the tile and the blocks on the depth with which the busiest multiprocessor reads the least. No warp is without
+// a piece, and of tiles that are alike the first is taken.
 void choose(const Handle& handle, const SCHEME_product& p, int& tile, int& split) {
-  const double side = std::sqrt(0.7 * handle.shared / (2 * sizeof(Input)));
-  const double wanted = side * (p.M < 16 ? p.M : 16) / 16;
-  if (tile < 0) {
-    tile = 0;
-    for (int i = 1; i < kTileCount; ++i)
-      if (std::fabs(kCompiled[i].columns - wanted) < std::fabs(kCompiled[tile].columns - wanted)) tile = i;
+  const int given_tile = tile, given_split = split;
+  double least = HUGE_VAL;
+  for (int i = 0; i < kTileCount; ++i) {
+    if (given_tile >= 0 && i != given_tile) continue;
+    if (given_tile < 0 && over(p.N, kCompiled[i].columns) > kMostTiles) continue;
+    for (int by = 1; by <= most_split(handle); by *= 2) {
+      if (given_split >= 1 ? by != given_split : by > 1 && by * kCompiled[i].depth > p.K) continue;
+      const double read = most_read(handle, p, kCompiled[i], by);
+      if (read < least) least = read, tile = i, split = by;
+    }
   }
-  if (split < 1) {
-    const int64_t blocks = over(p.N, kCompiled[tile].columns) * p.groups;
-    const int64_t pieces = over(p.K, 64);
-    split = 1;
-    while (2 * split <= most_split(handle) && split * blocks < handle.multiprocessors && 2 * split <= pieces) split *= 2;
-  }
+  // What there is not is left to the launch, which says so.
+  if (tile < 0) tile = 0;
+  if (split < 1) split = 1;
 }
 
 bool known(int tile, int split) {
@@ -154,7 +168,7 @@ Status launch(const Handle& handle, cudaStream_t stream, const SCHEME_product& p
   const Compiled& with = kCompiled[whole ? tile : kTileCount];
   const int more = p.M > 8;
   const int64_t tiles = over(p.N, with.columns);
-  if (tiles > 65535) return report(kMisuse, "C has %lld columns, too many for tile %d", (long long)p.N, tile);
+  if (tiles > kMostTiles) return report(kMisuse, "C has %lld columns, too many for tile %d", (long long)p.N, tile);
   const dim3 grid(split, static_cast<unsigned>(tiles), static_cast<unsigned>(p.groups));
   Task task = {A, B, static_cast<Output*>(p.C), p.lda, p.ldb, p.ldc, p.stride_a, p.stride_b, p.stride_c,
                p.offsets, static_cast<int>(p.M), static_cast<int>(p.N), static_cast<int>(p.K),

@@ -55,11 +55,18 @@ __global__ void __launch_bounds__(Tile::threads, kBlocksAtOnce<Tile>) thin(const
   };
   let_next_come();
   if (cluster_size() > 1) begin_to_receive();
-  const bool early = task.early == 2 && !task.offsets;  // groups that are empty have no use for B
-  if (early) load_first_of_b();
-  wait_for_before();
-  const int64_t before = task.offsets ? task.offsets[group] : group * task.M;  // rows of other groups
-  const int count = task.offsets ? task.offsets[group + 1] - static_cast<int>(before) : task.M;
+  const bool early = task.early == 2 && !task.offsets;
+  computed_here(begin.b);  // and not behind the wait, while memory has nothing to do
+  if (!early) wait_for_before();
+  int64_t before = group * task.M;  // rows of other groups
+  int count = task.M;
+  if (task.offsets) {
+    before = task.offsets[group];
+    count = task.offsets[group + 1] - static_cast<int>(before);
+    if (count <= 0) return;  // a group that is empty has no use for B
+  }
+  load_first_of_b();
+  if (early) wait_for_before();
   const Input* const A = task.A + (task.offsets ? before * task.lda : group * task.stride_a);
   Output* const C = task.C + (task.offsets ? before * task.ldc : group * task.stride_c);
 #ifdef SUBCUBIC_EPILOGUE
@@ -85,7 +92,6 @@ __global__ void __launch_bounds__(Tile::threads, kBlocksAtOnce<Tile>) thin(const
   };
   for (int first = 0; first < count; first += ROWS) {
     const int rows = min(ROWS, count - first);
-    if (first > 0 || !early) load_first_of_b();
     begin.a = A + (first + row) * task.lda + k;
     begin.rows = rows - row;
     float sums[Part::blocks][ROWS / 8][4] = {};
@@ -146,7 +152,10 @@ __global__ void __launch_bounds__(Tile::threads, kBlocksAtOnce<Tile>) thin(const
         if (e < count_here && e % S::columns < columns) write(first + e / S::columns, first_column + e % S::columns, sum);
       }
     }
-    if (first + ROWS < count) size > 1 ? cluster_wait() : __syncthreads();  // before anything is written again
+    if (first + ROWS < count) {
+      load_first_of_b();
+      size > 1 ? cluster_wait() : __syncthreads();  // before anything is written again
+    }
   }
 }
 

@@ -20,16 +20,33 @@ __device__ __forceinline__ T fetch(const T* from) {
   return *from;
 }
 
-// 16 bytes that are read once, past the first cache; zero without reading unless `there`. Volatile, so that none moves to
-// the other side of a wait.
-__device__ __forceinline__ uint4 stream_16(const void* from, bool there) {
-  uint4 to;
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n"
-      "mov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
-      "@p ld.global.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
-      : "=&r"(to.x), "=&r"(to.y), "=&r"(to.z), "=&r"(to.w)
-      : "l"(from), "r"(static_cast<int>(there)));
-  return to;
+// Keeps the compiler from computing an address later than here.
+template <class T>
+__device__ __forceinline__ void computed_here(T*& address) {
+  asm volatile("" : "+l"(address));
+}
+
+// 4, 8 or 16 bytes that are read once, past the first cache; zero without reading unless `there`. Volatile, so that none
+// moves to the other side of a wait.
+template <int WORDS>
+__device__ __forceinline__ void stream(uint32_t (&to)[WORDS], const void* from, bool there) {
+  static_assert(WORDS == 1 || WORDS == 2 || WORDS == 4, "what one load takes");
+  if constexpr (WORDS == 4)
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n"
+        "mov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
+        "@p ld.global.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+        : "=&r"(to[0]), "=&r"(to[1]), "=&r"(to[2]), "=&r"(to[3])
+        : "l"(from), "r"(static_cast<int>(there)));
+  else if constexpr (WORDS == 2)
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %3, 0;\nmov.b32 %0, 0;\nmov.b32 %1, 0;\n"
+        "@p ld.global.L1::no_allocate.L2::256B.v2.u32 {%0, %1}, [%2];\n}"
+        : "=&r"(to[0]), "=&r"(to[1])
+        : "l"(from), "r"(static_cast<int>(there)));
+  else
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %2, 0;\nmov.b32 %0, 0;\n"
+        "@p ld.global.L1::no_allocate.L2::256B.u32 %0, [%1];\n}"
+        : "=&r"(to[0])
+        : "l"(from), "r"(static_cast<int>(there)));
 }
 
 // The lower (SIDE 0) or upper halves of two words, in one word.
