@@ -41,6 +41,7 @@ SIGNATURES: dict[str, tuple[list[Any], Any]] = {
     "columns": ([ctypes.c_int], ctypes.c_int),
     "most_split": ([POINTER], ctypes.c_int),
     "choose": ([POINTER, _PRODUCT, _NUMBER, _NUMBER], ctypes.c_int),
+    "square": ([POINTER, _PRODUCT, _NUMBER, _NUMBER], ctypes.c_int),
     "launch": ([POINTER, POINTER, _PRODUCT], ctypes.c_int),  # and the operands of an epilogue
     "close": ([POINTER], None),
 }
@@ -80,8 +81,22 @@ class ThinKernel(Library):
         Raises:
             KernelError: arguments that ``launch`` would refuse.
         """
+        return self._picked("choose", product)
+
+    def square(self, product: Product) -> Way:
+        """What the rule of square operands in shared memory takes.
+
+        It is sqrt(0.7 x its bytes / (2 x those of an element)) columns for 16 rows, fewer for fewer, and blocks on the
+        depth that fill the device once.
+
+        Raises:
+            KernelError: arguments that ``launch`` would refuse.
+        """
+        return self._picked("square", product)
+
+    def _picked(self, entry: str, product: Product) -> Way:
         tile, split = ctypes.c_int32(), ctypes.c_int32()
-        status = self.call("choose", self.handle, ctypes.byref(product), ctypes.byref(tile), ctypes.byref(split))
+        status = self.call(entry, self.handle, ctypes.byref(product), ctypes.byref(tile), ctypes.byref(split))
         check(self.library, self.name, status)
         return Way(tile.value, split.value)
 

@@ -15,8 +15,8 @@ from evaluate.operands import DTYPES
 from evaluate.shapes import Grouped
 from evaluate.thin import ThinKernel, Way, build_thin, open_thin
 from evaluate.thin_arms import Operands, draw_operands, open_vendor, thin_queue
-from evaluate.thin_tuning import FINALS, TOLERANCE, errors, replayed, ways_timed
-from evaluate.thin_ways import all_ways, handful
+from evaluate.thin_tuning import FINALS, TOLERANCE, errors, few_ways, replayed, ways_timed
+from evaluate.thin_ways import all_ways
 from evaluate.timing import MIN_PAIRS, PAIRS, Measure, rounds, summarise, verdict
 from evaluate.windows import GLANCE, GPU_REGIMES, gpu_measure
 
@@ -58,9 +58,9 @@ def measure_thin(
         come after that end (early 0), as the vendor's in the same chain do, ``seconds_constant_b`` and
         ``ratio_constant_b`` of those that also read the first of B before it (early 2). ``ratio_vendor_tuned`` is the
         ratio to the fastest of cuBLASLt's ranked algorithms, ``copy`` the bytes/s, read plus written, of a copy in the
-        same run. ``rule`` and ``tuned`` have tile, columns and split with their microseconds, ``handful`` is the best
-        of the few that a dispatcher tries, ``ways`` are all that were tried, the fastest first; most were seen once.
-        ``tuning_s`` is what trying all has taken.
+        same run. ``rule``, ``square`` (the second rule) and ``tuned`` have tile, columns and split with their
+        microseconds, ``handful`` is the best of the few that a dispatcher tries, ``ways`` are all that were tried, the
+        fastest first; most were seen once. ``tuning_s`` is what trying all has taken.
 
     Raises:
         evaluate.device.DeviceMissingError: no cuBLAS, or the device is lost.
@@ -105,8 +105,8 @@ def _measured(
     operands: Operands, kernel: ThinKernel, glance: Measure, final: Measure, pairs: int, limit: float | None
 ) -> Row:
     began, count = perf_counter(), operands.launches
-    rule = kernel.choose(operands.product(0))
-    few = handful(rule, kernel.tiles)
+    few = few_ways(operands, kernel)
+    square = kernel.square(operands.product(0))
     tuned, times = ways_timed(operands, kernel, glance, [*few, *all_ways(len(kernel.tiles))])
     quick = min((way for way in few if way in times), key=lambda way: times[way])
     tuning = perf_counter() - began
@@ -147,7 +147,8 @@ def _measured(
         "bandwidth": operands.bytes / (found.seconds / count),
         "launches": count,
         "sets": len(operands.rights),
-        "rule": _way(kernel, rule, times[rule] / count),
+        "rule": _way(kernel, few[0], times[few[0]] / count),
+        "square": _way(kernel, square, times[square] / count) if square in times else None,
         "tuned": _way(kernel, tuned, times[tuned] / count),
         "handful": {**_way(kernel, quick, times[quick] / count), "tried": len(few)},
         "ways": [

@@ -31,7 +31,7 @@ _HEAD = (
     "alone",
     "B constant",
     "to its tuned",
-    "rule -> tuned",
+    "square, rule -> tuned",
     "A100*",
 )
 
@@ -79,7 +79,7 @@ def _cells(row: Row) -> list[str]:
     groups, m, n, k = (row[key] for key in ("groups", "M", "N", "K"))
     many = f"{groups} x " if groups > 1 else ""
     mark = {"no difference": " =", "not measured": " ?"}.get(verdict(row), "")
-    rule, tuned = ((f"{way['columns']}/{way['split']}", way["microseconds"]) for way in (row["rule"], row["tuned"]))
+    square, rule, tuned = (_way(row[name]) for name in ("square", "rule", "tuned"))
     return [
         f"{many}[{m}, {k}] x [{k}, {n}]",
         f"{row['dtype']} {row['layout']}",
@@ -93,6 +93,10 @@ def _cells(row: Row) -> list[str]:
         f"{row['ratio_alone']:.3f}",
         f"{row['ratio_constant_b']:.3f}",
         f"{row['ratio_vendor_tuned']:.3f}",
-        f"{rule[0]} {rule[1]:.2f} us -> {tuned[0]} {tuned[1]:.2f} us",
+        f"{square}, {rule} -> {tuned}",
         PUBLISHED.get((groups, m, n, k), "-"),
     ]
+
+
+def _way(way: Row | None) -> str:
+    return "-" if way is None else f"{way['columns']}/{way['split']} {way['microseconds']:.2f} us"

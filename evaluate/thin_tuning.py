@@ -64,8 +64,7 @@ def _tuned(kernel: ThinKernel, what: Grouped, dtype: str, layout: str, info: Dev
         with xp.cuda.Stream(non_blocking=True):
             operands = draw_operands(xp, what, dtype, layout, info.l2_bytes)
             glance, measure = (gpu_measure(xp, regime, info.l2_bytes) for regime in (GLANCE, TRIAL))
-            rule = kernel.choose(operands.product(0))
-            way, _ = ways_timed(operands, kernel, glance, handful(rule, kernel.tiles), budget_s)
+            way, _ = ways_timed(operands, kernel, glance, few_ways(operands, kernel), budget_s)
             with open_vendor(operands, further=False) as vendor:
                 arms = [replayed(operands, queue) for _, _, queue in vendor]
                 theirs = min(arms, key=lambda launch: median(glance(launch) for _ in range(FINALS)))
@@ -85,6 +84,12 @@ def _tuned(kernel: ThinKernel, what: Grouped, dtype: str, layout: str, info: Dev
         setup_seconds=monotonic() - began,
         way=(way.tile, way.split),
     )
+
+
+def few_ways(operands: Operands, kernel: ThinKernel) -> list[Way]:
+    """What the kernel takes by itself first, then a handful of others."""
+    product = operands.product(0)
+    return handful(kernel.choose(product), kernel.square(product), kernel.tiles)
 
 
 def ways_timed(

@@ -15,17 +15,18 @@ def all_ways(tiles: int) -> list[Way]:
     return [Way(tile, split) for tile in range(tiles) for split in SPLITS]
 
 
-def handful(rule: Way, columns: list[int]) -> list[Way]:
-    """The rule's own choice first, then its tile with the neighbouring splits, then other tiles, the nearest first.
+def handful(rule: Way, square: Way, columns: list[int]) -> list[Way]:
+    """What the two rules take first, then the first one's tile with other splits, then other tiles, the nearest first.
 
     Those get the split that leaves as many blocks as the rule has; then, as far as there is room, half of it and
     twice as much.
 
     Args:
-        rule: tile and split that the kernel's rule takes.
+        rule: tile and split that the kernel takes by itself.
+        square: what the rule of square operands takes.
         columns: of C that each tile takes.
     """
-    near = [rule, *(Way(rule.tile, split) for split in SPLITS if split in (rule.split * 2, rule.split // 2))]
+    near = [rule, square, *(Way(rule.tile, split) for split in SPLITS if split in (rule.split * 2, rule.split // 2))]
     blocks = rule.split / columns[rule.tile]
     others = sorted(range(len(columns)), key=lambda tile: (abs(columns[tile] - columns[rule.tile]), tile))
     alike = [Way(tile, min(SPLITS, key=lambda split: abs(split / columns[tile] - blocks))) for tile in others]  # noqa: B023

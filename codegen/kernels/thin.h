@@ -28,6 +28,10 @@ int SCHEME_most_split(void* handle);
 /* What the rule takes for a product, which is refused as by a launch; nothing of it is read. */
 int SCHEME_choose(void* handle, const SCHEME_product* product, int32_t* tile, int32_t* split);
 
+/* What another rule would take, a second one to begin a search with: square operands that fill shared memory, fewer columns
+ * for fewer rows. */
+int SCHEME_square(void* handle, const SCHEME_product* product, int32_t* tile, int32_t* split);
+
 /* Queues one kernel on the stream; no workspace, no allocation, no synchronisation, so it can be captured in a CUDA graph.
  * Any number of rows is right, from 17 on B is read again for every 16. */
 #ifdef SUBCUBIC_EPILOGUE

@@ -295,6 +295,17 @@ def test_the_rule_fills_the_device_without_a_cluster_where_it_can(kernel_of_bf16
         assert tile in (-1, found.tile) and split in (0, found.split)
 
 
+def test_the_rule_of_a_square_is_narrower_for_fewer_rows(kernel_of_bf16):
+    ways = {}
+    for m, n, k in ((1, 4096, 4096), (16, 32768, 4096), (10, 128, 64)):
+        way = kernel_of_bf16.square(Product(1, m, n, k, 1.0, 0.0, 1, k, 0, 1, n, 0, 1, n, 0, None, -1, 0))
+        ways[m] = kernel_of_bf16.tiles[way.tile], way.split
+    # 0.7 of 227 KiB hold two squares of 202 x 202 elements of 2 bytes: 13, 202 and 126 columns.
+    assert ways == {1: (32, 2), 16: (128, 1), 10: (128, 4)}
+    with pytest.raises(KernelError, match="a size is 0"):
+        kernel_of_bf16.square(Product(1, 1, 1, 0, 1.0, 0.0, 1, 1, 0, 1, 1, 0, 1, 1, 0, None, -1, 0))
+
+
 @pytest.fixture(scope="module")
 def kernel_of_bf16(tmp_path_factory):
     return built(tmp_path_factory.mktemp("thin"), "bf16", "bf16", "nn")

@@ -105,7 +105,8 @@ def test_a_search_for_a_tile_ends_in_a_verdict(on_host, monkeypatch):
         what = Grouped(2, (5, 72, 64))
         found = thin_tuning.tuned(kernel, what, "bf16", "nn", H200)
         assert found.shape == (5, 72, 64) and found.pairs >= 7 and found.setup_seconds > 0
-        assert Way(*found.way) in handful(kernel.choose(drawn(what).product(0)), kernel.tiles)
+        product = drawn(what).product(0)
+        assert Way(*found.way) in handful(kernel.choose(product), kernel.square(product), kernel.tiles)
         hasty = thin_tuning.tuned(kernel, what, "bf16", "nn", H200, budget_s=1e-9)
         assert Way(*hasty.way) == kernel.choose(drawn(what).product(0))
         monkeypatch.setattr(thin_tuning, "TOLERANCE", -1e3)
@@ -145,8 +146,12 @@ def test_small_weights_have_no_more_sets_than_a_graph_can_launch(on_host, monkey
 
 
 def test_a_handful_begins_with_the_rule_and_holds_its_neighbours():
-    found = handful(Way(0, 4), [64, 64, 128, 256])
-    assert found[0] == Way(0, 4) and {Way(0, 2), Way(0, 8)} <= set(found) and len(found) == len(set(found)) <= 14
-    assert found[3:6] == [Way(1, 4), Way(2, 8), Way(3, 16)]  # as many blocks
-    assert Way(1, 1) in handful(Way(0, 1), [32, 64, 128])  # also without a cluster
+    found = handful(Way(0, 4), Way(3, 1), [64, 64, 128, 256])
+    assert (
+        found[:2] == [Way(0, 4), Way(3, 1)]
+        and {Way(0, 2), Way(0, 8)} <= set(found)
+        and len(found) == len(set(found)) <= 14
+    )
+    assert found[4:7] == [Way(1, 4), Way(2, 8), Way(3, 16)]  # as many blocks
+    assert Way(1, 1) in handful(Way(0, 1), Way(0, 1), [32, 64, 128])  # also without a cluster
     assert len(all_ways(3)) == 15 and distinct([Way(0, 8), Way(0, 8), Way(1, 16)], 8) == [Way(0, 8)]

@@ -30,6 +30,7 @@ def row(case, **more):
         "bandwidth": 4e12,
         "of_copy": 0.9,
         "rule": way,
+        "square": None,
         "tuned": way,
         "baseline": "cuBLAS",
     }

@@ -114,6 +114,19 @@ void choose(const Handle& handle, const SCHEME_product& p, int& tile, int& split
   if (split < 1) split = 1;
 }
 
+// A second rule, which other libraries go by: a tile whose side is what shared memory would hold of two square operands,
+// narrower in proportion to the rows that are missing to 16, and blocks on the depth that fill the device once.
+void square(const Handle& handle, const SCHEME_product& p, int& tile, int& split) {
+  const double side = std::sqrt(0.7 * handle.shared / (2 * sizeof(Input))) * (p.M < 16 ? p.M : 16) / 16;
+  tile = 0, split = 1;
+  for (int i = 1; i < kTileCount; ++i)
+    if (std::fabs(kCompiled[i].columns - side) < std::fabs(kCompiled[tile].columns - side)) tile = i;
+  const int64_t blocks = over(p.N, kCompiled[tile].columns) * p.groups;
+  while (2 * split <= most_split(handle) && split * blocks < handle.multiprocessors &&
+         2 * split * kCompiled[tile].depth <= p.K)
+    split *= 2;
+}
+
 bool known(int tile, int split) {
   return tile >= -1 && tile < kTileCount && split >= 0 && split <= kMostSplit && (split & (split - 1)) == 0;
 }
@@ -209,6 +222,13 @@ int SCHEME_choose(void* handle, const SCHEME_product* product, int32_t* tile, in
   if (Status status = check(*product)) return status;
   *tile = product->tile, *split = product->split;
   choose(*static_cast<Handle*>(handle), *product, *tile, *split);
+  return kDone;
+}
+
+int SCHEME_square(void* handle, const SCHEME_product* product, int32_t* tile, int32_t* split) {
+  if (!handle || !product) return report(kMisuse, "handle and product must not be null");
+  if (Status status = check(*product)) return status;
+  square(*static_cast<Handle*>(handle), *product, *tile, *split);
   return kDone;
 }
 
