@@ -51,7 +51,7 @@ def test_wide_types_by_the_library_are_predicted_within_a_tenth():
     compared = 0
     for path in sorted(RESULTS.glob("nvidia-h200-*.json")):
         for row in json.loads(path.read_text())["rows"]:
-            if row.get("format") == "2x2x2" and row["path"] == "cuda" and row["dtype"] in ("fp32", "fp64"):
+            if row.get("format") == "2x2x2" and row.get("path") == "cuda" and row["dtype"] in ("fp32", "fp64"):
                 shape = (row["M"], row["N"], row["K"])
                 if min(shape) < 2048:  # there the vendor's choice of tiles changes its rate by more, for either side
                     continue
