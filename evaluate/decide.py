@@ -18,8 +18,8 @@ from evaluate.opened import Opened, after_fork
 from evaluate.problem import Problem, dtype_of, matrices, problem
 from evaluate.ranges import plane_dtype_of, uneven
 from evaluate.strides import letter_of, stored
-from evaluate.thin_choice import Countdown, ThinChoices
-from evaluate.thin_problem import ThinProblem, multiply, thin_problem
+from evaluate.thin.choice import Countdown, ThinChoices
+from evaluate.thin.problem import ThinProblem, multiply, thin_problem
 from evaluate.trials import Trials
 from evaluate.whole import Whole, whole
 from evaluate.wishes import AUTO, Options

@@ -23,7 +23,7 @@ from evaluate.kernel import KernelError
 from evaluate.machine import RowsOf
 from evaluate.opened import Kernels, Opened
 from evaluate.problem import same_library
-from evaluate.thin_choice import Countdown, ThinChoices
+from evaluate.thin.choice import Countdown, ThinChoices
 from evaluate.trials import Trials
 from evaluate.verdicts import Verdicts
 from evaluate.wishes import TUNING_SHARE, Options

@@ -73,8 +73,8 @@ def run(
     from catalog.scheme import Format
     from codegen.plan import plan
     from evaluate.shapes import EXPERTS, THIN, Grouped
-    from evaluate.thin_bench import PATH, ThinCase, measure_thin
-    from evaluate.thin_table import thin_text
+    from evaluate.thin.bench import PATH, ThinCase, measure_thin
+    from evaluate.thin.table import thin_text
     from evaluate.timing import PAIRS
 
     products = [Grouped(1, shape) for shape in shapes] or [*(Grouped(1, shape) for shape in THIN), *EXPERTS]

@@ -29,7 +29,7 @@ def render(pages: Sequence[str], results: Path) -> list[str]:
     from evaluate.fused_table import fused_table
     from evaluate.model_table import model_table
     from evaluate.report import results_table
-    from evaluate.thin_table import thin_table
+    from evaluate.thin.table import thin_table
     from subcubic.player_table import ablation_table, curve_table, player_table, rates_table
 
     tables = {

@@ -36,8 +36,8 @@ def tune(
     from codegen.plan import plan
     from evaluate.device import require_gpu
     from evaluate.shapes import Grouped
-    from evaluate.thin_choice import look_now
-    from evaluate.thin_problem import DTYPES, ThinProblem
+    from evaluate.thin.choice import look_now
+    from evaluate.thin.problem import DTYPES, ThinProblem
     from evaluate.verdicts import Verdicts
 
     sizes = [parse_shape(text) for text in shapes]

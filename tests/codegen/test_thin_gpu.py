@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from codegen.build import build_cuda
 from codegen.emit_thin import emit_thin, prefix
 from evaluate.kernel import KernelError
-from evaluate.thin import Product, open_thin
+from evaluate.thin.kernel import Product, open_thin
 from tests.codegen.fused_on_device import arch
 from tests.codegen.schemes import plans
 from tests.fuzzing import FACTOR

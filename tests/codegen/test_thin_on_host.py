@@ -10,7 +10,7 @@ import pytest
 from codegen.epilogue import apply
 from codegen.extras import Operands
 from evaluate.kernel import KernelError
-from evaluate.thin import Product, ThinKernel
+from evaluate.thin.kernel import Product, ThinKernel
 from tests.codegen.epilogues import bound, drawn
 from tests.codegen.fused_on_host import NUMPY
 from tests.codegen.thin_on_host import built, stacked

@@ -13,7 +13,7 @@ from codegen import emit_thin
 from codegen.emit_thin import PARTS, Tile, prefix
 from codegen.epilogue import Epilogue
 from evaluate.kernel import load_library, with_extras
-from evaluate.thin import SIGNATURES, ThinKernel
+from evaluate.thin.kernel import SIGNATURES, ThinKernel
 from tests.codegen.on_host import matrix
 from tests.codegen.schemes import plans
 

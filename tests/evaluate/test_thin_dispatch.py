@@ -10,9 +10,10 @@ import pytest
 from catalog.known import classical
 from catalog.scheme import Format
 from codegen.plan import plan
-from evaluate import array_jax, thin_choice
+from evaluate import array_jax
 from evaluate.dispatch import Dispatcher
 from evaluate.kernel import Built, KernelError
+from evaluate.thin import choice as thin_choice
 from evaluate.verdicts import Verdict, Verdicts
 from tests.codegen import thin_on_host
 from tests.evaluate.dispatch_stands import BF16, device, draw, values, with_jax

@@ -9,7 +9,7 @@ from catalog.known import classical
 from catalog.scheme import Format
 from codegen.plan import plan
 from evaluate.shapes import Grouped
-from evaluate.thin_bench import ThinCase, measure_thin
+from evaluate.thin.bench import ThinCase, measure_thin
 
 pytestmark = pytest.mark.gpu
 PLAN = plan(classical(Format(1, 1, 1)))

@@ -9,14 +9,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from evaluate import cublas, device, thin_arms, thin_bench, thin_tuning, thin_ways, windows
+from evaluate import cublas, device, windows
 from evaluate.device import DeviceInfo
 from evaluate.kernel import Built
 from evaluate.shapes import Grouped
-from evaluate.thin import Way
-from evaluate.thin_bench import ThinCase, measure_thin
-from evaluate.thin_table import mean_ratio, thin_table, thin_text
-from evaluate.thin_ways import all_ways, distinct, handful
+from evaluate.thin import arms as thin_arms
+from evaluate.thin import bench as thin_bench
+from evaluate.thin import tuning as thin_tuning
+from evaluate.thin import ways as thin_ways
+from evaluate.thin.bench import ThinCase, measure_thin
+from evaluate.thin.kernel import Way
+from evaluate.thin.table import mean_ratio, thin_table, thin_text
+from evaluate.thin.ways import all_ways, distinct, handful
 from evaluate.trial import WrongError
 from evaluate.windows import GPU_REGIMES, Regime
 from tests.codegen import thin_on_host
@@ -115,7 +119,7 @@ def test_a_search_for_a_tile_ends_in_a_verdict(on_host, monkeypatch):
 
 
 def drawn(what):
-    from evaluate.thin_arms import draw_operands
+    from evaluate.thin.arms import draw_operands
 
     return draw_operands(Module(), what, "bf16", "nn", H200.l2_bytes)
 

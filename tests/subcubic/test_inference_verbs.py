@@ -94,7 +94,7 @@ def test_the_set_of_thin_products_is_measured_and_saved(cli, home, on_h200, monk
         assert (plan.rank, gpu, pairs, limit) == (1, H200, 9 if len(cases) > 1 else 30, None)
         yield from (row(case) for case in cases)
 
-    monkeypatch.setattr("evaluate.thin_bench.measure_thin", measure)
+    monkeypatch.setattr("evaluate.thin.bench.measure_thin", measure)
     done = cli("bench", "--path", "thin", "--set", "thin", "--layout", "nt", "--out", home / "out", "--json")
     assert done.code == 0, done.err
     assert [one["groups"] for one in done.json["rows"]] == [1] * 6 + [64, 8] and done.json["kind"] == "thin"
@@ -106,7 +106,7 @@ def test_the_set_of_thin_products_is_measured_and_saved(cli, home, on_h200, monk
 
 def test_a_wrong_result_is_an_error(cli, home, on_h200, monkeypatch):
     wrong = lambda plan, cases, *_: iter([row(cases[0], correct=False)])  # noqa: E731
-    monkeypatch.setattr("evaluate.thin_bench.measure_thin", wrong)
+    monkeypatch.setattr("evaluate.thin.bench.measure_thin", wrong)
     done = cli("bench", "--path", "thin", "--shape", "1,64,64")
     assert done.code == 1 and "WRONG" in done.out
 
@@ -186,7 +186,7 @@ def test_tiles_are_looked_for_ahead_and_kept(cli, home, on_h200, monkeypatch):
         assert isinstance(verdicts, Verdicts) and info is H200
         return Verdict(problem.what.shape, 2e-6, 3e-6, 1.5, 1.4, 1.6, 11, 2.5, way=(3, 8))
 
-    monkeypatch.setattr("evaluate.thin_choice.look_now", look_now)
+    monkeypatch.setattr("evaluate.thin.choice.look_now", look_now)
     done = cli("tune", "1,4096,512", "8,14336,4096", "--layout", "nt", "--json")
     assert done.code == 0, done.err
     assert [(one["M"], one["N"], one["tile"], one["split"]) for one in done.json["rows"]] == [

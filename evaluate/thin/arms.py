@@ -12,7 +12,7 @@ from evaluate.cublas import CublasError, open_cublas
 from evaluate.cublaslt import open_cublaslt
 from evaluate.operands import DTYPES, draw, poison, widen
 from evaluate.shapes import Grouped
-from evaluate.thin import Product, ThinKernel, Way
+from evaluate.thin.kernel import Product, ThinKernel, Way
 from evaluate.timing import Launch
 
 _LEAST_LAUNCHES = 24  # of a graph, so that its own start does not count

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluate.report import load, markdown
-from evaluate.thin_bench import PATH
+from evaluate.thin.bench import PATH
 from evaluate.timing import verdict
 
 Row = Mapping[str, Any]

@@ -13,10 +13,10 @@ from evaluate.cases import Row, facts_of
 from evaluate.device import DeviceInfo, array_module, release_memory
 from evaluate.operands import DTYPES
 from evaluate.shapes import Grouped
-from evaluate.thin import ThinKernel, Way, build_thin, open_thin
-from evaluate.thin_arms import Operands, draw_operands, open_vendor, thin_queue
-from evaluate.thin_tuning import FINALS, TOLERANCE, errors, few_ways, replayed, ways_timed
-from evaluate.thin_ways import all_ways
+from evaluate.thin.arms import Operands, draw_operands, open_vendor, thin_queue
+from evaluate.thin.kernel import ThinKernel, Way, build_thin, open_thin
+from evaluate.thin.tuning import FINALS, TOLERANCE, errors, few_ways, replayed, ways_timed
+from evaluate.thin.ways import all_ways
 from evaluate.timing import MIN_PAIRS, PAIRS, Measure, rounds, summarise, verdict
 from evaluate.windows import GLANCE, GPU_REGIMES, gpu_measure
 

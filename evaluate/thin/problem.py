@@ -14,7 +14,7 @@ from evaluate.array_numpy import Numpy
 from evaluate.problem import Problem
 from evaluate.shapes import Grouped
 from evaluate.strides import overlaps
-from evaluate.thin import Product, ThinKernel, Way
+from evaluate.thin.kernel import Product, ThinKernel, Way
 
 DTYPES = ("fp16", "bf16")
 _LEAST_BYTES = 1 << 14  # of B; reading less takes no time beside a launch

@@ -1,7 +1,7 @@
 """Looks for the tile of a thin product that beats the vendor's libraries, on operands of its own.
 
 A caller's weights are in the cache when a trial repeats them, as they are not in the middle of a model. So there are
-sets of weights, as in ``evaluate.thin_arms``, and they are replayed from graphs. Launches come early (1), as those of
+sets of weights, as in ``evaluate.thin.arms``, and they are replayed from graphs. Launches come early (1), as those of
 ``matmul`` do: that is right after any kernel.
 """
 
@@ -16,9 +16,9 @@ from evaluate.device import DeviceInfo, array_module, release_memory
 from evaluate.kernel import KernelError
 from evaluate.operands import DTYPES, poison
 from evaluate.shapes import Grouped
-from evaluate.thin import ThinKernel, Way
-from evaluate.thin_arms import Operands, draw_operands, graph, open_vendor, thin_queue
-from evaluate.thin_ways import distinct, handful
+from evaluate.thin.arms import Operands, draw_operands, graph, open_vendor, thin_queue
+from evaluate.thin.kernel import ThinKernel, Way
+from evaluate.thin.ways import distinct, handful
 from evaluate.timing import Launch, Measure, compare, rounds
 from evaluate.trial import WrongError
 from evaluate.verdicts import Verdict

@@ -21,9 +21,9 @@ from evaluate.cublas import CublasError
 from evaluate.device import DeviceInfo, DeviceMissingError
 from evaluate.kernel import KernelError
 from evaluate.machine import Machine
-from evaluate.thin import ThinKernel, Way, build_thin, open_thin
-from evaluate.thin_problem import ThinProblem
-from evaluate.thin_tuning import BUDGET_S, tuned
+from evaluate.thin.kernel import ThinKernel, Way, build_thin, open_thin
+from evaluate.thin.problem import ThinProblem
+from evaluate.thin.tuning import BUDGET_S, tuned
 from evaluate.trial import WrongError
 from evaluate.verdicts import Verdict, Verdicts, generator_hash
 
@@ -200,7 +200,7 @@ def look_now(
         budget_s: for trying tiles.
 
     Raises:
-        As ``evaluate.thin_tuning.tuned`` and ``evaluate.thin.build_thin``.
+        As ``evaluate.thin.tuning.tuned`` and ``evaluate.thin.kernel.build_thin``.
     """
     built = build_thin(plan, info.arch, problem.dtype, problem.layout)
     with open_thin(built.path, built.name) as kernel:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from evaluate.thin import Way
+from evaluate.thin.kernel import Way
 
 SPLITS = (1, 2, 4, 8, 16)
 _HANDFUL = 14
