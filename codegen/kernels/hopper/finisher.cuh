@@ -5,84 +5,103 @@
 
 namespace {
 
-// Four neighbours of C of each lane at a time, eight lanes beside each other. Rows of C are aligned to 16 bytes and blocks
-// of it end at multiples of 8 columns, so the four are there or not. Operands are aligned for pairs.
+// Registers are few, so what follows from the number of a lane is found again for each part; the compiler would keep it.
+__device__ __forceinline__ u32 lane_again() {
+  u32 lane;
+  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+  return lane;
+}
+// A part of a portion: of each lane four neighbours in each of four rows, which are four rows apart. Rows of C are aligned
+// to 16 bytes and blocks of it end at multiples of 8 columns, so the four are there or not. Operands are aligned for pairs.
 struct Quads {
   const Problem& problem;
-  i64 row, column;  // of the first four in C
-  bool inside;      // columns are those of the block
-  int rows;         // of the block from there on
-  Fetched<4> with[4];  // of each fourth row
+  int i, j;            // of the first of them in C
+  int valid;           // rows that are there, from the first one on
+  Fetched<4> with[4];  // of each row; of vectors all the same
 
-  // `m`, `n`: in the block.
-  __device__ __forceinline__ Quads(const Problem& problem, int publication, int m, int n) : problem(problem) {
-    row = static_cast<i64>(kPublications[publication].row) * problem.M + m;
-    column = static_cast<i64>(kPublications[publication].column) * problem.N + n;
-    inside = n < problem.N && column < problem.columns;
-    rows = static_cast<int>(min(static_cast<i64>(problem.M - m), problem.rows - row));
+  // `row`, `column`: in the block.
+  __device__ __forceinline__ Quads(const Problem& problem, int publication, int row, int column) : problem(problem) {
+    const int rows = static_cast<int>(problem.rows), columns = static_cast<int>(problem.columns);
+    i = kPublications[publication].row * problem.M + row;
+    j = kPublications[publication].column * problem.N + column;
+    valid = column < problem.N && j < columns ? min(problem.M - row, rows - i) : 0;
     // Where a tile reaches beyond C they are of its last elements.
-    const i64 from = min(column, problem.columns - 4);
 #pragma unroll
-    for (int i = 0; i < Steps::operands; ++i)
+    for (int o = 0; o < Steps::operands; ++o)
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        if (j > 0 && !(Steps::matrices >> i & 1)) {
-          with[j].of[i] = with[0].of[i];
-          continue;
+      for (int r = 0; r < 4; ++r) {
+        if (r == 0 || Steps::matrices >> o & 1) {
+          const Extra* from = extra_at(problem.extras, o, min(i + 4 * r + 1, rows) - 1, min(j + 4, columns) - 4);
+          Unit* pairs = reinterpret_cast<Unit*>(with[r].of[o].word);
+          for (int h = 0; h < 2; ++h) pairs[h] = __ldg(reinterpret_cast<const Unit*>(from) + h);
+        } else {
+          with[r].of[o] = with[0].of[o];
         }
-        const Unit* pairs = reinterpret_cast<const Unit*>(extra_at(problem.extras, i, min(row + 4 * j, problem.rows - 1), from));
-        with[j].of[i].word[0] = {__ldg(pairs), __ldg(pairs + 1)};
       }
   }
 
-  // The jth fourth row.
-  __device__ __forceinline__ void finish(const float (&sums)[4], int j, bool& fine) const {
-    if (!inside || 4 * j >= rows) return;
-    float v[4];
+  // Two rows from number R on. What is not there goes through the steps too, so that nothing stands between those of
+  // different elements.
+  template <int R>
+  __device__ __forceinline__ void finish(const float (&sums)[2][4], bool& fine) {
+    float v[2][4];
 #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const float x = unscaled_at(sums[e], problem, row + 4 * j, column + e);
-      fine &= finite(x);
-      v[e] = finished_unless_spoiled(x, [&](float y) { return finished(y, problem.extras, with[j], e); });
+    for (int r = 0; r < 2; ++r)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        float x = sums[r][e];
+        if constexpr (kScaled)
+          x = unscaled_at(x, problem, min(i + 4 * (R + r) + 1, static_cast<int>(problem.rows)) - 1, min(j + 4, static_cast<int>(problem.columns)) - 4 + e);
+        if constexpr (kGuarded) fine &= finite(x) || 4 * (R + r) >= valid;
+        v[r][e] = finished_unless_spoiled(x, [&](float y) { return finished(y, problem.extras, with[R + r], e); });
+      }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      Output* to = static_cast<Output*>(problem.C) + (i + 4 * (R + r)) * problem.ldc + j;
+      if (4 * (R + r) < valid) global_store_pair(to, packed<Output>(v[r][0], v[r][1]), packed<Output>(v[r][2], v[r][3]));
     }
-    float* to = reinterpret_cast<float*>(static_cast<Output*>(problem.C) + (row + 4 * j) * problem.ldc + column);
-    global_store_pair(to, packed<Output>(v[0], v[1]), packed<Output>(v[2], v[3]));
   }
 };
 
-// The part number `turn % kParts` of a portion of the block that a publication completes.
+// The part number `number % kParts` of a portion of the block that a publication completes.
 template <int TILE_N>
-__device__ __forceinline__ void finish_part(const Problem& p, u32 shared, int publication, int number, u32 block, int m, int n) {
+__device__ __forceinline__ void finish_part(const Problem& p, u32 shared, int publication, u32 number, u32 block, int m, int n) {
   using T = Tile<TILE_N>;
   using P = Portions<T>;
   const Handover<T> barriers(shared);
-  const int turn = number / kParts, part = number % kParts, group = part / 4, lane = threadIdx.x & 31;
+  const u32 turn = number / kParts, part = number % kParts, group = part / 4, lane = lane_again();
   Quads quads(p, publication, m + 16 * part + lane / 8, n + 32 * P::columns(turn) + lane % 8 * 4);
-  bool fine = true;
-  if (P::lent == 0 || turn < P::through) {
-    const int b = P::buffer(turn);
-    const u32 from = shared + T::stages * T::stage_bytes + (group * T::buffers + b) * kBoxBytes + found_at(part, lane);
-    barrier_wait(barriers.of_part(part, b, kFull), P::parity(turn, block));
-    unrolled<0, 4>([&](auto J) {
-      constexpr int j = decltype(J)::value;
-      float sums[4];
-      shared_load<128 * j>(from, sums);
-      quads.finish(sums, j, fine);
-    });
-    if (turn >= P::through - T::buffers) fence_shared();
-    __syncwarp();
-    if (lane == 0) barrier_tell(barriers.of_part(part, b, kFree));
+  // One path for shared and for global memory, since the steps are long.
+  const char* from;
+  u32 full, parity;
+  if (P::lent > 0 && turn >= P::through) {
+    from = slot_of<TILE_N>(p, kSlots, 0, group) + (turn - P::through) * kBoxBytes;
+    full = barriers.of_memory(group, kFull);
+    parity = block;
   } else {
-    // As the publisher's slot after those of pending tiles.
-    const char* from = slot_of<TILE_N>(p, kSlots, 0, group) + (turn - P::through) * kBoxBytes + found_at(part, lane);
-    barrier_wait(barriers.of_memory(group, kFull), block & 1);
-    unrolled<0, 4>([&](auto J) {
-      constexpr int j = decltype(J)::value;
-      float sums[4];
-      global_load<128 * j>(from, sums);
-      quads.finish(sums, j, fine);
-    });
+    const u32 b = P::buffer(turn);
+    from = static_cast<const char*>(generic(shared + T::stages * T::stage_bytes + (group * T::buffers + b) * kBoxBytes));
+    full = barriers.of_part(part, b, kFull);
+    parity = P::parity(turn, block);
   }
+  from += found_at(part, lane);
+  barrier_wait(full, parity);
+  bool fine = true;
+  unrolled<0, 2>([&](auto H) {
+    constexpr int h = decltype(H)::value;
+    float sums[2][4];
+    fresh_load<256 * h>(from, sums[0]);
+    fresh_load<256 * h + 128>(from, sums[1]);
+    if constexpr (h == 1) {
+      if (P::lent > 0 && turn >= P::through)
+        fence_global();
+      else if (turn >= P::through - T::buffers)
+        fence_shared();
+      __syncwarp();
+      if (lane_again() == 0) barrier_tell(full + 8);
+    }
+    quads.template finish<2 * h>(sums, fine);
+  });
   note_unless(fine, p.header);
 }
 
@@ -90,9 +109,7 @@ __device__ __forceinline__ void finish_part(const Problem& p, u32 shared, int pu
 template <int TILE_N>
 __device__ __forceinline__ void finish_blocks(const Problem& p, u32 shared) {
   using P = Portions<Tile<TILE_N>>;
-  const int warp = static_cast<int>(threadIdx.x / 32) - 1;
-  const Handover<Tile<TILE_N>> barriers(shared);
-  const Raster<TILE_N> raster(p);
+  const u32 warp = threadIdx.x / 32 - 1;
   u32 block = 0;
 #pragma unroll 1
   for (int phase = kBoundary > 0 ? 0 : 1; phase < 2; ++phase) {
@@ -103,19 +120,15 @@ __device__ __forceinline__ void finish_blocks(const Problem& p, u32 shared) {
       const Job job = job_of<TILE_N, false>(p, number);
       if (job.steps == 0 || shares<false>(p, number)) break;
       int m, n;
+      Raster<TILE_N> raster(p);
       raster.place(job.tile, m, n);
       m += cluster_rank() * kTileM;
 #pragma unroll 1
       for (int publication = first; publication < end; ++publication) {
         if (!finishes(publication)) continue;
 #pragma unroll 1
-        for (int i = warp; i < kParts * P::count; i += kSpareWarps)
+        for (u32 i = warp; i < kParts * P::count; i += kSpareWarps)
           finish_part<TILE_N>(p, shared, publication, i, block, m, n);
-        if (P::lent > 0) {
-          fence_global();
-          __syncwarp();
-          if (threadIdx.x % 32 < kGroups) barrier_tell(barriers.of_memory(threadIdx.x % 32, kFree));
-        }
         block ^= 1;
       }
     }

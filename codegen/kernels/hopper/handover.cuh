@@ -28,6 +28,7 @@
 namespace {
 
 constexpr int kSpareWarps = 3, kParts = 8;  // parts: warps that multiply
+constexpr int kPause = 3;  // steps from one portion to the next, about twice as long as the spare warps need
 constexpr int kFull = 0, kFree = 1;         // barriers
 
 // Whether a block of C is complete after a publication.
@@ -38,13 +39,13 @@ __device__ __forceinline__ bool finishes(int publication) {
 // Byte of a part in a buffer where a lane's first two sums of each four begin, those of float4 number `of` of the portion;
 // the other two, 8 rows further down, are 256 bytes behind. 8 columns of 16 rows lie together, and rows change places with
 // the columns' number, so that neither side meets a bank twice.
-__host__ __device__ constexpr unsigned put_at(int part, int lane, int of) {
+__host__ __device__ constexpr unsigned put_at(unsigned part, unsigned lane, unsigned of) {
   return (part % 4 * 512 + lane / 4 * 32 + lane % 4 * 8) ^ (of * 32 + of * 2048);
 }
 
 // Where a lane of a spare warp finds four neighbours in the row lane / 8, the columns from 4 * (lane % 8) on. Each fourth
 // row after it is 128 bytes behind.
-__host__ __device__ constexpr unsigned found_at(int part, int lane) {
+__host__ __device__ constexpr unsigned found_at(unsigned part, unsigned lane) {
   return part % 4 * 512 + lane % 8 / 2 * 2048 + (lane / 8 ^ lane % 8 / 2) * 32 + lane % 2 * 16;
 }
 
@@ -63,19 +64,19 @@ __device__ __forceinline__ char* slot_of(const Problem& problem, int number, int
 
 template <class T>
 struct Portions {
-  static constexpr int count = T::sums / 16, held = T::window / 16;    // of a block, of those in the window
-  static constexpr int ahead = T::lent ? T::buffers : 0;               // that lie in the buffers first
-  static constexpr int through = ahead + held, lent = count - through;  // of the buffers, of memory
+  static constexpr unsigned count = T::sums / 16, held = T::window / 16;    // of a block, of those in the window
+  static constexpr unsigned ahead = T::lent ? T::buffers : 0;               // that lie in the buffers first
+  static constexpr unsigned through = ahead + held, lent = count - through;  // of the buffers, of memory
   static_assert(through % T::buffers == 0, "each buffer holds as many of a block");
 
   // Which 32 columns come as number `turn`.
-  static __host__ __device__ constexpr int columns(int turn) {
+  static __host__ __device__ constexpr unsigned columns(unsigned turn) {
     return turn < ahead ? held + turn : turn < through ? turn - ahead : turn;
   }
-  static __host__ __device__ constexpr int buffer(int turn) { return turn % T::buffers; }
+  static __host__ __device__ constexpr unsigned buffer(unsigned turn) { return turn % T::buffers; }
   // Of the full barrier, and of the free barrier after it; `block`: how many were before.
-  static __host__ __device__ constexpr unsigned parity(int turn, unsigned block) {
-    return (block * (through / T::buffers) + turn / T::buffers) & 1;
+  static __host__ __device__ constexpr unsigned parity(unsigned turn, unsigned block) {
+    return (block * (through / T::buffers % 2) + turn / T::buffers) & 1;
   }
 };
 
@@ -85,17 +86,17 @@ struct Handover {
   u32 barriers;
 
   __device__ __forceinline__ explicit Handover(u32 shared) : barriers(shared + T::handover) {}
-  __device__ __forceinline__ u32 of_part(int part, int buffer, int kind) const {
+  __device__ __forceinline__ u32 of_part(u32 part, u32 buffer, int kind) const {
     return barriers + 8 * ((part * T::buffers + buffer) * 2 + kind);
   }
-  __device__ __forceinline__ u32 of_memory(int group, int kind) const {
+  __device__ __forceinline__ u32 of_memory(u32 group, int kind) const {
     return barriers + 8 * ((kParts * T::buffers + group) * 2 + kind);
   }
   __device__ __forceinline__ void init() const {
     for (int i = 0; i < 2 * kParts * T::buffers; ++i) barrier_init(barriers + 8 * i, 1);
     for (int group = 0; group < kGroups; ++group) {
       barrier_init(of_memory(group, kFull), 1);
-      barrier_init(of_memory(group, kFree), kSpareWarps);
+      barrier_init(of_memory(group, kFree), kParts / kGroups * Portions<T>::lent + (Portions<T>::lent == 0));
     }
   }
 };

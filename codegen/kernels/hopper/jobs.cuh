@@ -43,7 +43,6 @@ struct Tile {
   static constexpr int notes = barriers + 16 * stages + 16 * kGroups + 16;  // of jobs, two for each group
 #ifdef SUBCUBIC_EPILOGUE
   static constexpr int handover = notes + 2 * kGroups * 16, handover_bytes = 8 * 2 * (8 * buffers + kGroups);  // barriers
-  static constexpr int pause = buffers == 1 ? 3 : 2;                   // steps from one portion to the next
   static constexpr int shared_bytes = 1024 + handover + handover_bytes;  // 1024 to align the stages
 #else  // SUBCUBIC_EPILOGUE
   static constexpr int shared_bytes = 1024 + notes + 2 * kGroups * 16;      // 1024 to align the stages

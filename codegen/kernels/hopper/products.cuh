@@ -10,7 +10,11 @@
 
 namespace {
 
+#ifdef SUBCUBIC_EPILOGUE
+constexpr int kThreads = 384, kProducerRegisters = 56, kConsumerRegisters = 224;  // spare warps need more
+#else  // SUBCUBIC_EPILOGUE
 constexpr int kThreads = 384, kProducerRegisters = 40, kConsumerRegisters = 232;
+#endif  // SUBCUBIC_EPILOGUE
 
 // Turns of a phase; with one phase all are in the second one.
 __device__ __forceinline__ int first_turn(int phase) { return phase ? kBoundary : 0; }
@@ -345,7 +349,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
     for (int g = 0; g < 2 * kGroups; ++g) barrier_init(shared + T::barriers + 16 * T::stages + 8 * g, 1);
     barrier_init(ring_free<TILE_N>(shared), 2);
 #ifdef SUBCUBIC_EPILOGUE
-    if (!DIRECT) Handover<T>(shared).init();
+    if constexpr (!DIRECT) Handover<T>(shared).init();
 #endif  // SUBCUBIC_EPILOGUE
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
@@ -357,9 +361,9 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
       produce<TILE_N, DIRECT>(maps, problem, shared);
 #ifdef SUBCUBIC_EPILOGUE
       if (kBoundary > 0) count_out(problem);
-    } else if (!DIRECT && threadIdx.x >= 32) {
-      finish_blocks<TILE_N>(problem, shared);
     }
+    if constexpr (!DIRECT)
+      if (threadIdx.x >= 32) finish_blocks<TILE_N>(problem, shared);
   } else {
 #else  // SUBCUBIC_EPILOGUE
       if (kBoundary > 0) count_out(problem);

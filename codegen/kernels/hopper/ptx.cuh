@@ -207,6 +207,15 @@ __device__ __forceinline__ void shared_load(u32 from, float* v) {
 }
 
 #ifdef SUBCUBIC_EPILOGUE
+// From any memory, past the first cache.
+template <int OFFSET>
+__device__ __forceinline__ void fresh_load(const void* from, float* v) {
+  asm volatile("ld.relaxed.gpu.v4.f32 {%0, %1, %2, %3}, [%4+%5];"
+               : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "l"(from), "n"(OFFSET) : "memory");
+}
+
+__device__ __forceinline__ const void* generic(u32 shared) { return __cvta_shared_to_generic(shared); }
+
 __device__ __forceinline__ void global_store_pair(void* to, float a, float b) {
   asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(a), "f"(b) : "memory");
 }

@@ -297,7 +297,7 @@ struct Publisher {
 #ifdef SUBCUBIC_EPILOGUE
     if (leaving()) {
       // Portions go no faster than the spare warps take them.
-      if (partial() || steps % T::pause == 1) send();
+      if (partial() || steps % kPause == 1) send();
     } else if (coming() && steps % 2 == 1)
 #else  // SUBCUBIC_EPILOGUE
     if (leaving())
