@@ -63,13 +63,14 @@ struct Quads {
   }
 };
 
-// The part number `number % kParts` of a portion of the block that a publication completes.
+// A part of portion number `turn` of the block that a publication completes.
 template <int TILE_N>
-__device__ __forceinline__ void finish_part(const Problem& p, u32 shared, int publication, u32 number, u32 block, int m, int n) {
+__device__ __forceinline__ void finish_part(const Problem& p, u32 shared, int publication, u32 turn, u32 part, u32 block, int m,
+                                            int n) {
   using T = Tile<TILE_N>;
   using P = Portions<T>;
   const Handover<T> barriers(shared);
-  const u32 turn = number / kParts, part = number % kParts, group = part / 4, lane = lane_again();
+  const u32 group = part / 4, lane = lane_again();
   Quads quads(p, publication, m + 16 * part + lane / 8, n + 32 * P::columns(turn) + lane % 8 * 4);
   // One path for shared and for global memory, since the steps are long.
   const char* from;
@@ -127,8 +128,10 @@ __device__ __forceinline__ void finish_blocks(const Problem& p, u32 shared) {
       for (int publication = first; publication < end; ++publication) {
         if (!finishes(publication)) continue;
 #pragma unroll 1
-        for (u32 i = warp; i < kParts * P::count; i += kSpareWarps)
-          finish_part<TILE_N>(p, shared, publication, i, block, m, n);
+        for (u32 turn = 0; turn < P::count; ++turn)
+#pragma unroll 1
+          for (u32 part = warp; part < kParts; part += kSpareWarps)
+            finish_part<TILE_N>(p, shared, publication, turn, part, block, m, n);
         block ^= 1;
       }
     }

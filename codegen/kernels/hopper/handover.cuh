@@ -10,6 +10,7 @@
 // barriers for each buffer, and what is in memory has two for each warpgroup:
 //   full       a warp has written its part; the part in memory is complete.
 //   free       a spare warp has read it, so that it may be written again.
+// A part is always read by the same spare warp: so it is never two phases ahead of a barrier, whose parity would be the same.
 // Both sides walk through the same tiles, publications and portions, so no message says what a part is, and the parity of
 // a barrier follows from the numbers of the block and of the portion.
 //
