@@ -5,7 +5,8 @@
 
 namespace {
 
-// Registers are few, so what follows from the number of a lane is found again for each part; the compiler would keep it.
+// Registers are few, and those that hold several elements at once are worth most: so what follows from the number of a lane,
+// or is the same for several parts, is found again for each. The compiler would keep it.
 __device__ __forceinline__ u32 lane_again() {
   u32 lane;
   asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
@@ -71,6 +72,7 @@ __device__ __forceinline__ void finish_part(const Problem& p, u32 shared, int pu
   using P = Portions<T>;
   const Handover<T> barriers(shared);
   const u32 group = part / 4, lane = lane_again();
+  asm volatile("" : "+r"(turn), "+r"(publication), "+r"(block));
   Quads quads(p, publication, m + 16 * part + lane / 8, n + 32 * P::columns(turn) + lane % 8 * 4);
   // One path for shared and for global memory, since the steps are long.
   const char* from;
