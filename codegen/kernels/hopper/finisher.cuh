@@ -129,6 +129,10 @@ __device__ __forceinline__ void finish_blocks(const Problem& p, u32 shared) {
 #pragma unroll 1
       for (int publication = first; publication < end; ++publication) {
         if (!finishes(publication)) continue;
+        // The part of a residual, while the products before still run.
+        for (u32 row = 32 * warp + lane_again(); Steps::matrices != 0 && row < kTileM; row += 32 * kSpareWarps)
+          ask_for<TILE_N>(p, static_cast<i64>(kPublications[publication].row) * p.M + m + row,
+                          static_cast<i64>(kPublications[publication].column) * p.N + n);
 #pragma unroll 1
         for (u32 turn = 0; turn < P::count; ++turn)
 #pragma unroll 1

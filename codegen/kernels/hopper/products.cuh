@@ -166,9 +166,6 @@ struct Consumer {
     barrier_wait(ring.full(), ring.parity());
     step<Element>(ring.stage(), !turn.clear);
     ring.advance();
-#ifdef SUBCUBIC_EPILOGUE
-    for (int i = 0; i < turn.count; ++i) publisher.foresee(turn.first + i, job);
-#endif  // SUBCUBIC_EPILOGUE
 #pragma unroll 1
     for (int left = steps - 1; left > 0; --left) {
       barrier_wait(ring.full(), ring.parity());

@@ -281,17 +281,6 @@ struct Publisher {
     }
   }
 
-#ifdef SUBCUBIC_EPILOGUE
-  // A publication after the product that begins now may need a part of a residual.
-  __device__ __forceinline__ void foresee(int publication, int of_job) const {
-    const int kind = kPublications[publication].kind;
-    if (DIRECT || Steps::matrices == 0 || (kind != kFinish && kind != kWhole) || shares<DIRECT>(problem, of_job)) return;
-    const i64 row = static_cast<i64>(kPublications[publication].row) * problem.M + shared_read(note(of_job)) + thread;
-    const i64 column = static_cast<i64>(kPublications[publication].column) * problem.N + shared_read(note(of_job) + 4);
-    if (thread < 64) ask_for<TILE_N>(problem, row, column);
-  }
-
-#endif  // SUBCUBIC_EPILOGUE
   // One piece of what leaves or comes, while a product has so many steps to go.
   __device__ __forceinline__ void meanwhile(int steps) {
 #ifdef SUBCUBIC_EPILOGUE
