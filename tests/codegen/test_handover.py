@@ -169,16 +169,15 @@ class Game:
             for turn in range(entry.ahead()):
                 self.write((part, entry.buffer(turn)), (block, part, entry.columns(turn)))
                 self.full[part, entry.buffer(turn)].arrive()
-            calls = entry.held() + bool(lent) + 1
+            calls = entry.held() + bool(lent) + 1 + (entry.ahead() > 0)
             for left in range(self.steps, 0, -1):
                 self.step[part] += 1
                 yield self.near(part)
                 # At the end of a product all that is left.
                 now = calls if left == 1 else min(calls, int(left % self.pause == 1))
                 for _ in range(now):
-                    turn = entry.ahead() + entry.held() + bool(lent) + 1 - calls
-                    if calls > bool(lent) + 1:
-                        turn = entry.ahead() + entry.held() - (calls - bool(lent) - 1)
+                    turn = entry.through() - (calls - bool(lent) - 1)
+                    if entry.ahead() <= turn < entry.through():
                         b = entry.buffer(turn)
                         yield partial(self.free[part, b].passed, entry.parity(turn, block) ^ 1)
                         self.write((part, b), (block, part, entry.columns(turn)))

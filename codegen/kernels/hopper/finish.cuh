@@ -1,5 +1,5 @@
-// The operands of an epilogue for a thread's part of a tile. The tensor cores wait while sums go through its steps, so the
-// operands of several pairs are fetched at once, and a residual is brought into L2 while the product before still runs.
+// The operands of an epilogue for a thread's part of a tile that several clusters have shared. Nothing else is left to do
+// then, so the operands of several pairs are fetched at once. Other tiles go the way of handover.cuh.
 #include "jobs.cuh"
 
 namespace {

@@ -164,9 +164,9 @@ struct Publisher {
   __device__ __forceinline__ void store_rows(int piece) const { to_slot(4 * piece, buffer(piece), kBoxBytes); }
 
 #ifdef SUBCUBIC_EPILOGUE
-  // The portions of the window are handed on one after the other; then, where a stage was lent, what it held has left;
-  // and at last the buffers are free again.
-  static constexpr int kHandovers = Portions<T>::held + T::lent + 1;
+  // Calls of hand_on(). While the first buffer is still being read nothing happens; then the portions of the window are
+  // handed on one after the other; then, where a stage was lent, what it held has left; and at last the buffers are free.
+  static constexpr int kPortionCalls = Portions<T>::held + T::lent + 1, kHandovers = kPortionCalls + (Portions<T>::ahead > 0);
 
   __device__ __forceinline__ void hand_on() {
     const Handover<T> barriers(shared);
@@ -174,7 +174,7 @@ struct Publisher {
     const u32 block = phases >> kBlockPhase;
     unrolled<0, Portions<T>::held>([&](auto P) {
       constexpr int p = decltype(P)::value, turn = Portions<T>::ahead + p, b = Portions<T>::buffer(turn);
-      if (calls != kHandovers - p) return;
+      if (calls != kPortionCalls - p) return;
       barrier_wait(barriers.of_part(part, b, kFree), Portions<T>::parity(turn, block) ^ 1);
       unrolled<0, 4>([&](auto I) {
         constexpr int i = decltype(I)::value;
