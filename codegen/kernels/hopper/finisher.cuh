@@ -12,6 +12,7 @@ __device__ __forceinline__ u32 lane_again() {
   asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
   return lane;
 }
+
 // A part of a portion: of each lane four neighbours in each of four rows, which are four rows apart. Rows of C are aligned
 // to 16 bytes and blocks of it end at multiples of 8 columns, so the four are there or not. Operands are aligned for pairs.
 struct Quads {
@@ -22,7 +23,7 @@ struct Quads {
 
   // `row`, `column`: in the block.
   __device__ __forceinline__ Quads(const Problem& problem, int publication, int row, int column) : problem(problem) {
-    const int rows = static_cast<int>(problem.rows), columns = static_cast<int>(problem.columns);
+    const int rows = all_rows(), columns = all_columns();
     i = kPublications[publication].row * problem.M + row;
     j = kPublications[publication].column * problem.N + column;
     valid = column < problem.N && j < columns ? min(problem.M - row, rows - i) : 0;
@@ -41,6 +42,9 @@ struct Quads {
       }
   }
 
+  __device__ __forceinline__ int all_rows() const { return static_cast<int>(problem.rows); }
+  __device__ __forceinline__ int all_columns() const { return static_cast<int>(problem.columns); }
+
   // Two rows from number R on. What is not there goes through the steps too, so that nothing stands between those of
   // different elements.
   template <int R>
@@ -52,7 +56,7 @@ struct Quads {
       for (int e = 0; e < 4; ++e) {
         float x = sums[r][e];
         if constexpr (kScaled)
-          x = unscaled_at(x, problem, min(i + 4 * (R + r) + 1, static_cast<int>(problem.rows)) - 1, min(j + 4, static_cast<int>(problem.columns)) - 4 + e);
+          x = unscaled_at(x, problem, min(i + 4 * (R + r) + 1, all_rows()) - 1, min(j + 4, all_columns()) - 4 + e);
         if constexpr (kGuarded) fine &= finite(x) || 4 * (R + r) >= valid;
         v[r][e] = finished_unless_spoiled(x, [&](float y) { return finished(y, problem.extras, with[R + r], e); });
       }
