@@ -38,8 +38,8 @@ def filling(epilogue: Epilogue) -> str:
 
 def with_epilogue(parts: Sequence[str]) -> list[str]:
     """Files of ``kernels/`` in order, with those for an epilogue in their places."""
-    before = {"hopper/tile": "hopper/finish", "selftest": "epilogue_selftest", "fused_selftest": "epilogue_selftest"}
-    before["thin/selftest"] = "epilogue_selftest"
+    before = {"hopper/ring": "hopper/handover", "hopper/tile": "hopper/finish", "hopper/products": "hopper/finisher"}
+    before |= {part: "epilogue_selftest" for part in ("selftest", "fused_selftest", "thin/selftest")}
     found: list[str] = []
     for part in parts:
         found += [before[part], part] if part in before else [part]

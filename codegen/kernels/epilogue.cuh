@@ -64,8 +64,7 @@ constexpr bool kFast = sizeof(Extra) == 2;
 // w = 1 / (1 + exp(z)) for a z that is not negative.
 [[maybe_unused]] __device__ __forceinline__ Accumulator logistic(Accumulator z) {
   if constexpr (kFast) {
-    const float less = fast_exp2(-1.44269504f * z);
-    return less * fast_reciprocal(1 + less);
+    return fast_reciprocal(1 + fast_exp2(1.44269504f * z));  // which may be infinite
   } else if constexpr (sizeof(Accumulator) == 8) {
     const double less = exp(-z);
     return less / (1 + less);
@@ -83,8 +82,14 @@ constexpr bool kFast = sizeof(Extra) == 2;
 // 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), and (1 + tanh(z)) / 2 = 1 / (1 + exp(-2 z)).
 [[maybe_unused]] __device__ __forceinline__ Accumulator gelu_tanh(Accumulator x) {
   const Accumulator size = size_of(x);
-  const Accumulator z = size * (Accumulator(1.5957691216057308) + Accumulator(0.071354816272600248) * size * size);
-  return relu(x) - size * logistic(z);
+  if constexpr (kFast) {
+    // With the factor log2(e) of the exponential.
+    const float z = size * (2.30220819f + 0.102943240f * size * size);
+    return relu(x) - size * fast_reciprocal(1 + fast_exp2(z));
+  } else {
+    const Accumulator z = size * (Accumulator(1.5957691216057308) + Accumulator(0.071354816272600248) * size * size);
+    return relu(x) - size * logistic(z);
+  }
 }
 
 // x times the normal distribution function: w(t) = erfc(t / sqrt(2)) / 2. The polynomial is log2(w) up to t = 6, with

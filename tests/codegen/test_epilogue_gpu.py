@@ -37,6 +37,8 @@ HOPPER = [
     ("own", "winograd", {"dtype": "bf16", "plane_dtype": "fp16", "layout": "nt", "epilogue": "residual,gelu_tanh"}),
     ("own", "winograd", {"dtype": "bf16", "scale": True, "epilogue": "bias,residual,relu"}),
 ]
+# Whole blocks; pending tiles of 16 and of 32 bits; several publications after a product.
+MANY = [KINDS[0][1:], KINDS[1][1:], KINDS[2][1:], KINDS[3][1:]]
 GUARDED = [("own", {"dtype": "bf16", "guard": True, "epilogue": "bias,gelu"})]
 GUARDED += [("sm_80", {"dtype": "bf16", "guard": True, "epilogue": "bias,residual,silu"})]
 PROGRAMS = [("own", {"dtype": "bf16", "epilogue": "bias,gelu"}), ("own", {"dtype": "fp16", "epilogue": EVERYTHING})]
@@ -145,6 +147,25 @@ def test_steps_are_applied_once_to_sums_that_are_exact(which, name, options):
                 got = launched(found, a, b, c, operands, gap, alpha, beta, offset)
                 off = np.abs(got - apply(epilogue, before, operands))
                 assert (off <= bound(epilogue, before, operands, output)).all(), (m, n, k, gap, alpha, beta)
+
+
+@pytest.mark.parametrize(("name", "options"), MANY, ids=str)
+@pytest.mark.parametrize("k", [64, 640, 4096])
+def test_every_launch_with_several_tiles_a_block_is_alike(name, options, k):
+    """Of a depth so small that those who multiply wait for those who finish, of one about equal, and of a large one.
+
+    A block of C that was read too early, or whose place was written too early, would differ now and then.
+    """
+    m, n = (8192 + 256, 4096) if k < 4096 else (4096, 4096 + 64)
+    with kernel("own", name, options) as found:
+        epilogue, output = found.kinds.epilogue, found.kinds.output
+        a, b, _ = integers(m, n, k)
+        operands = drawn(epilogue, m, n, NUMPY[output])
+        before = product(a, b)
+        first = launched(found, a, b, None, operands)
+        assert (np.abs(first - apply(epilogue, before, operands)) <= bound(epilogue, before, operands, output)).all()
+        for _ in range(6):
+            np.testing.assert_array_equal(launched(found, a, b, None, operands), first)
 
 
 @pytest.mark.parametrize(("which", "options"), GUARDED, ids=str)

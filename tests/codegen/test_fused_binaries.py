@@ -57,8 +57,9 @@ CASES += [
 ]
 CASES += [("sm_80", "winograd", MIXED), ("sm_120", "winograd", {"dtype": "fp16"})]
 
-# What is added after the product may spill where sums are packed, where the residual is fetched at once, but not more.
-FINISHED = {"bias,gelu": 96, "bias,residual,gelu": 352}
+# Where shared tiles are added up, and where a spare warp holds several rows of a residual, some more may spill; in the
+# loop over k a word on the path of a piece that leaves.
+FINISHED, FINISHED_LOOP = {"bias,gelu": 96, "bias,residual,gelu": 112}, (0, 16)
 CASES += [("sm_90a", "winograd", {"dtype": "bf16", "epilogue": "bias,gelu"})]
 CASES += [rare("sm_90a", "strassen", {"dtype": "fp16", "epilogue": text}) for text in FINISHED]
 CASES += [rare("sm_90a", scheme, {"dtype": "bf16", "epilogue": "bias,gelu"}) for scheme in ("trivial", "winograd2")]
@@ -104,8 +105,8 @@ def test_registers_spills_and_main_loops(monkeypatch, tmp_path, arch, scheme, op
         assert max(spilled) <= allowed, (kernel.name, spilled)
     always, at_all = ONE_LEVEL if PLANS[scheme].levels == 1 else TWO_LEVELS
     always, at_all = NARROW if "kPendingBits = 16" in text or arch != "sm_90a" else (always, at_all)
-    if "epilogue" in options and PLANS[scheme].levels > 1:
-        always, at_all = TWO_LEVELS
+    if "epilogue" in options:
+        always, at_all = FINISHED_LOOP
     for kernel in products:
         assert set(kernel.mma) == {"HGMMA" if arch == "sm_90a" else "HMMA"}
         assert kernel.main_loops, f"{kernel.name} has no loop over k"

@@ -1,22 +1,11 @@
-// The operands of an epilogue for a thread's part of a tile. The tensor cores wait while sums go through its steps, so the
-// operands of several pairs are fetched at once, and a residual is brought into L2 while the product before still runs.
+// The operands of an epilogue for a thread's part of a tile that several clusters have shared. Nothing else is left to do
+// then, so the operands of several pairs are fetched at once. Other tiles go the way of handover.cuh.
 #include "jobs.cuh"
 
 namespace {
 
 constexpr int kPairsAtOnce = 8;
 using Unit = Raw<2, Extra>::Unit;  // of a pair
-
-// A sum after the steps. The compiler would put off packing two of them, for which there are no registers.
-struct Finished {
-  float value;
-};
-template <class T>
-__device__ __forceinline__ float packed(const Finished& low, const Finished& high) {
-  float both = packed<T>(low.value, high.value);
-  asm volatile("" : "+f"(both));
-  return both;
-}
 
 // Those of a thread's sums of a block of C, or of a half of them. Where a tile reaches beyond C they are of its last elements.
 struct Operands {
@@ -52,10 +41,9 @@ struct Operands {
   }
 
   // The steps on a sum as C would have it without them.
-  __device__ __forceinline__ Finished applied(int sum, float x) {
+  __device__ __forceinline__ float applied(int sum, float x) {
     reach(sum);
-    return {finished_unless_spoiled(
-        x, [&](float y) { return finished(y, extras, with[sum / 2 % kPairsAtOnce], sum % 2); })};
+    return finished_unless_spoiled(x, [&](float y) { return finished(y, extras, with[sum / 2 % kPairsAtOnce], sum % 2); });
   }
 };
 

@@ -19,13 +19,13 @@ __device__ __forceinline__ void write_pair(const Problem& p, int block, int row,
   a = unscaled_at(p.scale * a, p, i, j);
   note_unless(finite(a), p.header);
 #ifdef SUBCUBIC_EPILOGUE
-  a = operands.applied(sum, a).value;
+  a = operands.applied(sum, a);
 #endif  // SUBCUBIC_EPILOGUE
   if (column + 1 < p.N && j + 1 < p.columns) {
     b = unscaled_at(p.scale * b, p, i, j + 1);
     note_unless(finite(b), p.header);
 #ifdef SUBCUBIC_EPILOGUE
-    b = operands.applied(sum + 1, b).value;
+    b = operands.applied(sum + 1, b);
 #endif  // SUBCUBIC_EPILOGUE
     *reinterpret_cast<float*>(to) = packed<Output>(a, b);
   } else {
