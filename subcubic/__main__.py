@@ -22,5 +22,25 @@ def main(argv: list[str] | None = None) -> int:
         return 130
 
 
+def command() -> None:
+    """Run the command line of the process and end it with the exit code.
+
+    Where a compiler is still at work in a thread, which nothing interrupts, it ends at once: all else is done.
+    """
+    code = main()
+    training = sys.modules.get("search.player.training")
+    if training is not None:
+        import os
+        import threading
+        from contextlib import suppress
+
+        if any(thread.name.startswith(training.COMPILER) for thread in threading.enumerate()):
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError):
+                    stream.flush()
+            os._exit(code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

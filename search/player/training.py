@@ -25,6 +25,8 @@ from search.player.learning import Games, Replay, empty_replay, optimizer, store
 from search.player.planning import Weights
 from search.player.positions import parts_of_games
 
+# Begins the names of the threads that compile what is called later.
+COMPILER = "subcubic-compiler"
 # Terms that a game from what is left of an own game has at least to find, if the game has so many.
 _FEWEST = 5
 
@@ -119,8 +121,11 @@ def learn(
         Found for every new lowest rank below the standard algorithm's, and a Round after each round.
     """
     state = begin(course) if state is None else state
-    with ThreadPoolExecutor() as pool:
+    pool = ThreadPoolExecutor(thread_name_prefix=COMPILER)
+    try:
         yield from _rounds(course, state, should_stop, pool)
+    finally:
+        pool.shutdown(wait=False)  # nothing interrupts a compiler, and nobody waits for what it makes now
 
 
 def _rounds(course: Course, state: State, should_stop: Callable[[], bool], pool: Executor) -> Iterator[Round | Found]:
@@ -148,7 +153,7 @@ def _rounds(course: Course, state: State, should_stop: Callable[[], bool], pool:
         state.rounds += 1
         state.seconds = before + time.perf_counter() - started
         simulations = state.played * search.simulations * player.board.limit
-        losses = tuple(round(float(part), 4) for part in parts)
+        losses = tuple(round(float(part), 4) for part in np.asarray(parts))
         if not all(map(math.isfinite, losses)):
             raise ValueError(
                 f"training has diverged in round {state.rounds}: its losses are {losses}; start from other weights, or "

@@ -192,3 +192,22 @@ def test_texts_of_strangers_do_not_speak_to_a_terminal(cli, home):
         assert not set("\x1b\x9b\u202e") & set(found.out + found.err), words
     assert "\\x1b[31mred\\n" in cli("catalog", "list").out
     assert cli("catalog", "import", home / "\x1b[2J\n.json").err.count("\n") == 1
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_the_end_waits_for_no_compiler(busy):
+    """A thread of the player's compiler cannot be interrupted; what was printed is there all the same."""
+    program = f"""
+import sys, time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from subcubic import __main__
+
+sys.modules["search.player.training"] = SimpleNamespace(COMPILER="a compiler")
+sys.argv[1:] = ["--version"]
+pool = ThreadPoolExecutor(1, thread_name_prefix="a compiler" if {busy} else "another thread")
+pool.submit(time.sleep, 60 if {busy} else 0.5)
+__main__.command()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=40)
+    assert done.returncode == 0 and done.stdout.startswith("subcubic ") and done.stderr == ""
