@@ -100,6 +100,7 @@ __device__ __forceinline__ void finish_part(const Problem& p, u32 shared, int pu
     fresh_load<256 * h>(from, sums[0]);
     fresh_load<256 * h + 128>(from, sums[1]);
     if constexpr (h == 1) {
+      loads_done();
       if (P::lent > 0 && turn >= P::through)
         fence_global();
       else if (turn >= P::through - T::buffers)

@@ -22,8 +22,8 @@
 // told full after a fixed number of steps, which waits for stores alone.
 //
 // Spare warps need about 16,000 clocks for a tile of 128 x 256 (700 for a part, of which each has 24), a product of depth K
-// takes 16 K. So from a depth of the blocks of about 1024 on nobody waits for them, and below that all wait at the end of
-// the product, which is correct but slow.
+// takes 16 K. With the pauses between portions, and what comes in for the next publication, nobody waits for them from 26 steps
+// of 64 on, a depth of the blocks of 1664; below that all wait at the end of the product, which is correct but slow.
 //
 // Proxies: parts in buffers are written and read by ordinary accesses. Before the buffers serve bulk copies again, and
 // before the part in memory is overwritten by one, the spare warps fence what they have read and say free, and the thread

@@ -214,6 +214,9 @@ __device__ __forceinline__ void fresh_load(const void* from, float* v) {
                : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "l"(from), "n"(OFFSET) : "memory");
 }
 
+// Until what this thread has loaded is in its registers, and not only on its way: an arrive alone would overtake it.
+__device__ __forceinline__ void loads_done() { asm volatile("fence.acq_rel.cta;" ::: "memory"); }
+
 __device__ __forceinline__ const void* generic(u32 shared) { return __cvta_shared_to_generic(shared); }
 
 __device__ __forceinline__ void global_store_pair(void* to, float a, float b) {
