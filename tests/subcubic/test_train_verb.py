@@ -80,6 +80,7 @@ def test_the_last_line_says_what_was_not_reached(cli):
     assert "--hits" not in _told(result, 0.25)
 
 
+@pytest.mark.rare
 def test_where_the_last_checkpoint_is_damaged_the_one_before_counts(cli, tmp_path):
     run = tmp_path / "run"
     words = ("train", "1x1x2", *SMALL, "--target", 1, "--out", run, "--save", 0, "--rounds")

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.usefixtures("compile_quickly")
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.rare
 def test_two_devices_play_and_learn_as_one(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
     environment["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
