@@ -172,10 +172,6 @@ struct Consumer {
       step<Element>(ring.stage(), true);
 #ifdef SUBCUBIC_EPILOGUE
       if (T::lent && ring.place & Ring<T>::kLent) hand_back(ring.before(2));
-#else  // SUBCUBIC_EPILOGUE
-      if (T::staged && ring.place & Ring<T>::kLent) hand_back(ring.before(2));
-#endif  // SUBCUBIC_EPILOGUE
-#ifdef SUBCUBIC_EPILOGUE
       // In the last step until all that was there before has left and what is to be added has come.
       bool more;
       do {
@@ -188,7 +184,12 @@ struct Consumer {
         }
         more = publisher.leaving() || (kPartialSums && (!turned || publisher.coming()));
       } while (left == 1 && next >= 0 && more);
+      if (left == 1 && lends_after(turn, job)) {
+        wait_for_reader(1 - group);
+        if (T::staged && publisher.adds()) publisher.receive_fourth(spare(ring.next()));
+      }
 #else  // SUBCUBIC_EPILOGUE
+      if (T::staged && ring.place & Ring<T>::kLent) hand_back(ring.before(2));
       if (kPartialSums && !publisher.leaving() &&
           !(kBoundary > 0 ? expected : next < 0 || publisher.expects(next, job))) {
         publisher.expect(next, job);
@@ -196,13 +197,6 @@ struct Consumer {
       } else {
         publisher.meanwhile(left);
       }
-#endif  // SUBCUBIC_EPILOGUE
-#ifdef SUBCUBIC_EPILOGUE
-      if (left == 1 && lends_after(turn, job)) {
-        wait_for_reader(1 - group);
-        if (T::staged && publisher.adds()) publisher.receive_fourth(spare(ring.next()));
-      }
-#else  // SUBCUBIC_EPILOGUE
       if (left == 1 && lends_after(next, job)) {
         wait_for_reader(1 - group);
         if (publisher.adds()) publisher.receive_fourth(spare(ring.next()));
