@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from codegen.chain import Publication
 from codegen.device_text import STORAGE
 from codegen.epilogue import NOTHING, Epilogue
 from codegen.fused_tables import sources
@@ -90,8 +87,6 @@ def emit_hopper(
     if pending_bits not in (None, 16, 32):
         raise ValueError(f"pending tiles have 16 or 32 bits, not {pending_bits}")
     found = ordered(plan, kinds)
-    if kinds.epilogue:
-        found = complete_last(found)
     narrow = _narrow(found, kinds, pending_bits)
     tables = _tables(found, kinds, _switches(pace, share, narrow))
     return fused_text(found, kinds, FAMILY, "sm_90a", PARTS, version, units, tables, "fp16" if narrow else "fp32")
@@ -114,22 +109,6 @@ def prefix(
     return fused_prefix(
         plan, types(dtype, plane_dtype, c_dtype, layout, overlap, constant_b, scale, guard, epilogue), FAMILY
     )
-
-
-def complete_last(found: Schedule) -> Schedule:
-    """The same with what completes a block of C moved behind the other publications after its product.
-
-    Spare warps take a complete block while the next product runs, but before another publication it has to be gone.
-    """
-    return replace(found, turns=tuple(replace(t, publications=_complete_last(t.publications)) for t in found.turns))
-
-
-def _complete_last(publications: tuple[Publication, ...]) -> tuple[Publication, ...]:
-    completing = tuple(p for p in publications if p.last and not p.resume)
-    others = tuple(p for p in publications if p not in completing)
-    # A slot may be written again as soon as it has been read, and a sum may go on with one.
-    taken = {p.slot for p in completing if not p.first} & {p.slot for p in others}
-    return publications if taken or any(p.resume for p in others) else others + completing
 
 
 def _narrow(found: Schedule, kinds: Types, pending_bits: int | None) -> bool:

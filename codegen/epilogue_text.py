@@ -38,8 +38,8 @@ def filling(epilogue: Epilogue) -> str:
 
 def with_epilogue(parts: Sequence[str]) -> list[str]:
     """Files of ``kernels/`` in order, with those for an epilogue in their places."""
-    before = {"hopper/ring": "hopper/handover", "hopper/tile": "hopper/finish", "hopper/products": "hopper/finisher"}
-    before |= {part: "epilogue_selftest" for part in ("selftest", "fused_selftest", "thin/selftest")}
+    before = {"hopper/tile": "hopper/finish", "selftest": "epilogue_selftest", "fused_selftest": "epilogue_selftest"}
+    before["thin/selftest"] = "epilogue_selftest"
     found: list[str] = []
     for part in parts:
         found += [before[part], part] if part in before else [part]
@@ -108,13 +108,14 @@ def steps_text(epilogue: Epilogue, extra: str) -> str:
     names = epilogue.operands
     used = [name for name in ACTIVATIONS if name in epilogue.steps]
     matrices = sum(1 << i for i, name in enumerate(names) if name in MATRICES)
+    vectors = sum(name not in MATRICES for name in names)
     lines = ["#ifndef __CUDACC_RTC__  // host code", declaration(epilogue) + "#endif", "", "namespace {", ""]
     lines += [f"__device__ __forceinline__ Accumulator {name}(Accumulator x);" for name in used]
     lines += [
         f"using Extra = {extra};",
-        "// What is done to each element of C; matrices: a bit for each operand that is one, the others are vectors.",
+        "// What is done to each element of C; matrices: a bit for each operand that is one, the others are the vectors.",
         "struct Steps {",
-        f"  static constexpr int operands = {len(names)}, matrices = {matrices};",
+        f"  static constexpr int operands = {len(names)}, matrices = {matrices}, vectors = {vectors};",
         "  template <class Get>",
         "  static __device__ __forceinline__ Accumulator apply(Accumulator x, Accumulator scale, Get get) {",
         *(f"    {_statement(step, names)}" for step in epilogue.steps),

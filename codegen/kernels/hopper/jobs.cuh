@@ -19,22 +19,11 @@ struct Tile {
   static constexpr int boxes = TILE_N / 64, sums = TILE_N / 2;
   static constexpr bool narrow = kPendingBits == 16 && TILE_N != kDirectTile;  // pending tiles have 16 bits
   static constexpr bool staged = TILE_N == 256 && !narrow;
-#ifdef SUBCUBIC_EPILOGUE
-  // With an epilogue blocks of C leave in FP32, and beside 192 columns the window holds all of them.
-  static constexpr bool lent = TILE_N == 256;  // a stage of the ring, by which a part of them leaves
-  static constexpr int kept = staged || narrow ? sums / 2 : sums, pieces = kept / 16;  // of a pending tile
-  static constexpr int window = TILE_N == 192 ? sums : kept;
-#else  // SUBCUBIC_EPILOGUE
   static constexpr int window = staged || narrow ? sums / 2 : sums, pieces = window / 16;
-#endif  // SUBCUBIC_EPILOGUE
   static constexpr int depth = 64, stages = TILE_N == 256 ? 4 : TILE_N == 192 ? 5 : 6;
   static constexpr int buffers = TILE_N == 192 ? 1 : 2;
   // A partial sum comes in parts, each as large as the buffers, every other step.
-#ifdef SUBCUBIC_EPILOGUE
-  static constexpr int part = buffers * kBoxBytes / kRowOfThreads, parts = kept / 4 / part + staged;
-#else  // SUBCUBIC_EPILOGUE
   static constexpr int part = buffers * kBoxBytes / kRowOfThreads, parts = window / 4 / part + staged;
-#endif  // SUBCUBIC_EPILOGUE
   // Steps in which everything leaves and comes.
   static constexpr int least = (kPartialSums ? 4 + pieces + 2 * parts : 2 + pieces) + buffers - 1;
   static_assert(!staged || stages == 4, "the stage that is lent is used in the last step but three, and comes next");
@@ -42,8 +31,8 @@ struct Tile {
   static constexpr int barriers = stages * stage_bytes + kGroups * buffers * kBoxBytes;  // after stages and buffers
   static constexpr int notes = barriers + 16 * stages + 16 * kGroups + 16;  // of jobs, two for each group
 #ifdef SUBCUBIC_EPILOGUE
-  static constexpr int handover = notes + 2 * kGroups * 16, handover_bytes = 8 * 2 * (8 * buffers + kGroups);  // barriers
-  static constexpr int shared_bytes = 1024 + handover + handover_bytes;  // 1024 to align the stages
+  static constexpr int vectors = notes + 2 * kGroups * 16;  // of an epilogue, a tile's columns of each
+  static constexpr int shared_bytes = 1024 + vectors + (sizeof(Extra) == 2 ? Steps::vectors * TILE_N * 2 : 0);
 #else  // SUBCUBIC_EPILOGUE
   static constexpr int shared_bytes = 1024 + notes + 2 * kGroups * 16;      // 1024 to align the stages
 #endif  // SUBCUBIC_EPILOGUE

@@ -4,17 +4,10 @@
 #include "making.cuh"
 #include "ring.cuh"
 #include "sharing.cuh"
-#ifdef SUBCUBIC_EPILOGUE
-#include "finisher.cuh"
-#endif  // SUBCUBIC_EPILOGUE
 
 namespace {
 
-#ifdef SUBCUBIC_EPILOGUE
-constexpr int kThreads = 384, kProducerRegisters = 56, kConsumerRegisters = 224;  // spare warps need more
-#else  // SUBCUBIC_EPILOGUE
 constexpr int kThreads = 384, kProducerRegisters = 40, kConsumerRegisters = 232;
-#endif  // SUBCUBIC_EPILOGUE
 
 // Turns of a phase; with one phase all are in the second one.
 __device__ __forceinline__ int first_turn(int phase) { return phase ? kBoundary : 0; }
@@ -94,11 +87,7 @@ __device__ __forceinline__ void produce(const Maps& maps, const Problem& p, u32 
                          full);
           ring.advance();
         }
-#ifdef SUBCUBIC_EPILOGUE
-        if (lends<T>(kTurns[r], shares<DIRECT>(p, number))) ring.skip();
-#else  // SUBCUBIC_EPILOGUE
         if (lends<T>(kTurns[r].count, shares<DIRECT>(p, number))) ring.skip();
-#endif  // SUBCUBIC_EPILOGUE
       }
     }
   }
@@ -125,16 +114,10 @@ struct Consumer {
     for (int i = 0; i < T::sums; ++i) sums[i] = 0.f;
   }
 
-#ifdef SUBCUBIC_EPILOGUE
-  __device__ __forceinline__ bool lends_after(const Turn& turn, int job) const {
-    return lends<T>(turn, shares<DIRECT>(publisher.problem, job));
-  }
-#else  // SUBCUBIC_EPILOGUE
   // `publication`: any one, or -1 where there is none.
   __device__ __forceinline__ bool lends_after(int publication, int job) const {
     return lends<T>(publication + 1, shares<DIRECT>(publisher.problem, job));
   }
-#endif  // SUBCUBIC_EPILOGUE
 
   __device__ __forceinline__ void release(int stage) {
     // One thread for each block of the cluster.
@@ -166,29 +149,13 @@ struct Consumer {
     barrier_wait(ring.full(), ring.parity());
     step<Element>(ring.stage(), !turn.clear);
     ring.advance();
+#ifdef SUBCUBIC_EPILOGUE
+    for (int i = 0; i < turn.count; ++i) publisher.foresee(turn.first + i, job);
+#endif  // SUBCUBIC_EPILOGUE
 #pragma unroll 1
     for (int left = steps - 1; left > 0; --left) {
       barrier_wait(ring.full(), ring.parity());
       step<Element>(ring.stage(), true);
-#ifdef SUBCUBIC_EPILOGUE
-      if (T::lent && ring.place & Ring<T>::kLent) hand_back(ring.before(2));
-      // In the last step until all that was there before has left and what is to be added has come.
-      bool more;
-      do {
-        const bool turned = kBoundary > 0 ? expected : next < 0 || publisher.expects(next, job);
-        if (kPartialSums && !publisher.leaving() && !turned) {
-          publisher.expect(next, job);
-          expected = true;
-        } else {
-          publisher.meanwhile(left);
-        }
-        more = publisher.leaving() || (kPartialSums && (!turned || publisher.coming()));
-      } while (left == 1 && next >= 0 && more);
-      if (left == 1 && lends_after(turn, job)) {
-        wait_for_reader(1 - group);
-        if (T::staged && publisher.adds()) publisher.receive_fourth(spare(ring.next()));
-      }
-#else  // SUBCUBIC_EPILOGUE
       if (T::staged && ring.place & Ring<T>::kLent) hand_back(ring.before(2));
       if (kPartialSums && !publisher.leaving() &&
           !(kBoundary > 0 ? expected : next < 0 || publisher.expects(next, job))) {
@@ -197,17 +164,15 @@ struct Consumer {
       } else {
         publisher.meanwhile(left);
       }
+#ifdef SUBCUBIC_EPILOGUE
+      if (left == 2 && next >= 0) publisher.bring(next, job);
+#endif  // SUBCUBIC_EPILOGUE
       if (left == 1 && lends_after(next, job)) {
         wait_for_reader(1 - group);
         if (publisher.adds()) publisher.receive_fourth(spare(ring.next()));
       }
-#endif  // SUBCUBIC_EPILOGUE
       wgmma_wait<1>();
-#ifdef SUBCUBIC_EPILOGUE
-      if (left == 3 && lends_after(turn, job))
-#else  // SUBCUBIC_EPILOGUE
       if (left == 3 && lends_after(next, job))
-#endif  // SUBCUBIC_EPILOGUE
         tell_read(group);
       else
         release(ring.before(1));
@@ -233,26 +198,24 @@ struct Consumer {
       if (i > 0) {
         publisher.settle();
         publisher.expect(turn.first + i, job);
+#ifdef SUBCUBIC_EPILOGUE
+        if (Steps::vectors > 0 && publisher.finishes(turn.first + i, job)) {
+          consumers_sync();  // both have read the vectors of the one before
+          publisher.bring(turn.first + i, job);
+        }
+#endif  // SUBCUBIC_EPILOGUE
         while (kMostAtOnce > 1 && publisher.coming()) publisher.receive();
         if (T::staged && publisher.adds()) publisher.receive_fourth(spare(ring.stage()));
       }
       publisher.publish(sums, spare(ring.stage()));
     }
-#ifdef SUBCUBIC_EPILOGUE
-    if (lends_after(turn, job)) ring.lend();
-#else  // SUBCUBIC_EPILOGUE
     if (lends_after(turn.count - 1, job)) ring.lend();
-#endif  // SUBCUBIC_EPILOGUE
   }
 
   // Everything leaves.
   __device__ __forceinline__ void finish() {
     publisher.settle();
-#ifdef SUBCUBIC_EPILOGUE
-    if (T::lent && ring.place & Ring<T>::kLent) hand_back(ring.before(1));
-#else  // SUBCUBIC_EPILOGUE
     if (T::staged && ring.place & Ring<T>::kLent) hand_back(ring.before(1));
-#endif  // SUBCUBIC_EPILOGUE
   }
 
   // What lay in the stage has been read by this warpgroup, by ordinary loads too, and by its stores.
@@ -339,9 +302,6 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
     }
     for (int g = 0; g < 2 * kGroups; ++g) barrier_init(shared + T::barriers + 16 * T::stages + 8 * g, 1);
     barrier_init(ring_free<TILE_N>(shared), 2);
-#ifdef SUBCUBIC_EPILOGUE
-    if constexpr (!DIRECT) Handover<T>(shared).init();
-#endif  // SUBCUBIC_EPILOGUE
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   cluster_arrive();
@@ -350,17 +310,9 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kThreads, 1)
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kProducerRegisters));
     if (threadIdx.x == 0) {
       produce<TILE_N, DIRECT>(maps, problem, shared);
-#ifdef SUBCUBIC_EPILOGUE
-      if (kBoundary > 0) count_out(problem);
-    }
-    if constexpr (!DIRECT)
-      if (threadIdx.x >= 32) finish_blocks<TILE_N>(problem, shared);
-  } else {
-#else  // SUBCUBIC_EPILOGUE
       if (kBoundary > 0) count_out(problem);
     }
   } else {
-#endif  // SUBCUBIC_EPILOGUE
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kConsumerRegisters));
     consume<TILE_N, DIRECT>(maps, problem, shared);
   }

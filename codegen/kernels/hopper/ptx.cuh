@@ -93,13 +93,6 @@ __device__ __forceinline__ void barrier_arrive(u32 barrier, u32 block) {
       "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier), "r"(block) : "memory");
 }
 
-#ifdef SUBCUBIC_EPILOGUE
-// At a barrier of this block, after all accesses before.
-__device__ __forceinline__ void barrier_tell(u32 barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-#endif  // SUBCUBIC_EPILOGUE
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.aligned;" ::: "memory"); }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
 __device__ __forceinline__ u32 cluster_rank() {
@@ -206,29 +199,6 @@ __device__ __forceinline__ void shared_load(u32 from, float* v) {
                : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "r"(from), "n"(OFFSET) : "memory");
 }
 
-#ifdef SUBCUBIC_EPILOGUE
-// From any memory, past the first cache.
-template <int OFFSET>
-__device__ __forceinline__ void fresh_load(const void* from, float* v) {
-  asm volatile("ld.relaxed.gpu.v4.f32 {%0, %1, %2, %3}, [%4+%5];"
-               : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "l"(from), "n"(OFFSET) : "memory");
-}
-
-// Until what this thread has loaded is in its registers, and not only on its way: an arrive alone would overtake it.
-__device__ __forceinline__ void loads_done() { asm volatile("fence.acq_rel.cta;" ::: "memory"); }
-
-__device__ __forceinline__ const void* generic(u32 shared) { return __cvta_shared_to_generic(shared); }
-
-__device__ __forceinline__ void global_store_pair(void* to, float a, float b) {
-  asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(a), "f"(b) : "memory");
-}
-
-template <int OFFSET>
-__device__ __forceinline__ void shared_store_pair(u32 to, float a, float b) {
-  asm volatile("st.shared.v2.f32 [%0+%3], {%1, %2};" ::"r"(to), "f"(a), "f"(b), "n"(OFFSET) : "memory");
-}
-
-#endif  // SUBCUBIC_EPILOGUE
 __device__ __forceinline__ void shared_write(u32 to, int a, int b, int c, int d) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }

@@ -1,8 +1,5 @@
 // What keeps loads and products together: the ring of stages inside a block, and the pace of all blocks.
 #include "jobs.cuh"
-#ifdef SUBCUBIC_EPILOGUE
-#include "handover.cuh"
-#endif  // SUBCUBIC_EPILOGUE
 
 namespace {
 
@@ -79,19 +76,9 @@ struct Ring {
 
 // Whether a stage is lent to the publications after a turn: that of the last step but three, the next one in the ring,
 // which is left out once. So the others are filled while something is published.
-#ifdef SUBCUBIC_EPILOGUE
-template <class T>
-__device__ __forceinline__ bool lends(const Turn& turn, bool share) {
-  if (T::staged || !T::lent || share) return T::staged && turn.count > 0;
-  for (int i = 0; i < turn.count; ++i)
-    if (finishes(turn.first + i)) return true;
-  return false;
-}
-#else  // SUBCUBIC_EPILOGUE
 template <class T>
 __device__ __forceinline__ bool lends(int publications, bool share) {
   return T::staged && (kPartialSums || share) && publications > 0;
 }
-#endif  // SUBCUBIC_EPILOGUE
 
 }  // namespace

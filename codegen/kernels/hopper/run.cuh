@@ -45,12 +45,7 @@ bool may_share(int64_t k) {
 template <int COLUMNS>
 size_t slots_of(int64_t m, int64_t n, int64_t k) {
   const int64_t tiles = 2 * tiles_of(m, n, COLUMNS), blocks = may_share(k) ? kMostShares * tiles : tiles;
-#ifdef SUBCUBIC_EPILOGUE
-  const int kept = kSlots - kCarried + (sizeof(Output) == 2 && Tile<COLUMNS>::lent);  // the last one for complete blocks
-  const int64_t slots = kept * (blocks < kMaxCtas ? blocks : kMaxCtas) + kCarried * (tiles + kMaxCtas);
-#else  // SUBCUBIC_EPILOGUE
   const int64_t slots = (kSlots - kCarried) * (blocks < kMaxCtas ? blocks : kMaxCtas) + kCarried * (tiles + kMaxCtas);
-#endif  // SUBCUBIC_EPILOGUE
   return static_cast<size_t>(slots) * Tile<COLUMNS>::slot_bytes;
 }
 

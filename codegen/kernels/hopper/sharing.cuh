@@ -7,31 +7,32 @@ namespace {
 
 // Two neighbours of a block of C, the first in an even column, as far as they exist.
 #ifdef SUBCUBIC_EPILOGUE
-// `sum`: number of the first of them among the operands.
-__device__ __forceinline__ void write_pair(const Problem& p, int block, int row, int column, float a, float b,
-                                           Operands& operands, int sum) {
+// They have been through the steps.
+__device__ __forceinline__ void write_pair(const Problem& p, int block, int row, int column, float a, float b) {
+  const i64 i = static_cast<i64>(block / kBlocksN) * p.M + row, j = static_cast<i64>(block % kBlocksN) * p.N + column;
+  if (row >= p.M || column >= p.N || i >= p.rows || j >= p.columns) return;
+  Output* to = static_cast<Output*>(p.C) + i * p.ldc + j;
+  if (column + 1 < p.N && j + 1 < p.columns)
+    *reinterpret_cast<float*>(to) = packed<Output>(a, b);
+  else
+    *to = static_cast<Output>(a);
+}
 #else  // SUBCUBIC_EPILOGUE
 __device__ __forceinline__ void write_pair(const Problem& p, int block, int row, int column, float a, float b) {
-#endif  // SUBCUBIC_EPILOGUE
   const i64 i = static_cast<i64>(block / kBlocksN) * p.M + row, j = static_cast<i64>(block % kBlocksN) * p.N + column;
   if (row >= p.M || column >= p.N || i >= p.rows || j >= p.columns) return;
   Output* to = static_cast<Output*>(p.C) + i * p.ldc + j;
   a = unscaled_at(p.scale * a, p, i, j);
   note_unless(finite(a), p.header);
-#ifdef SUBCUBIC_EPILOGUE
-  a = operands.applied(sum, a);
-#endif  // SUBCUBIC_EPILOGUE
   if (column + 1 < p.N && j + 1 < p.columns) {
     b = unscaled_at(p.scale * b, p, i, j + 1);
     note_unless(finite(b), p.header);
-#ifdef SUBCUBIC_EPILOGUE
-    b = operands.applied(sum + 1, b);
-#endif  // SUBCUBIC_EPILOGUE
     *reinterpret_cast<float*>(to) = packed<Output>(a, b);
   } else {
     *to = static_cast<Output>(a);
   }
 }
+#endif  // SUBCUBIC_EPILOGUE
 
 // Called by a warpgroup whose shares are in memory, for the same rows of both blocks of the cluster apart.
 template <int TILE_N>
@@ -82,18 +83,22 @@ __device__ __forceinline__ void combine(const Problem& p, int tile, int group, i
     }
 #ifdef SUBCUBIC_EPILOGUE
     const int from_row = block / kBlocksN * p.M + row, from_column = block % kBlocksN * p.N + column + half * T::sums;
-    Operands operands(p, from_row, from_column);
+    Operands<0> operands(p, from_row, from_column);
+    bool fine = true;
+    // All of them before any is written, also what is beyond the edge: no branch stands between the steps of several.
 #pragma unroll
-    for (int j = 0; j < T::sums / 4; ++j) {
-      operands.reach(2 * j);  // not only where the pair exists, so that all are fetched at once
-      write_pair(p, block, row + 8 * (j % 2), column + 8 * (half * T::sums / 8 + j / 2), sums[2 * j], sums[2 * j + 1],
-                 operands, 2 * j);
+    for (int j = 0; j < T::sums / 2; ++j) {
+      float sum = p.scale * sums[j];
+      if constexpr (kScaled)
+        sum = unscaled_at(sum, p, min(from_row + 8ll * (j / 2 % 2), p.rows - 1), min(from_column + 8ll * (j / 4) + j % 2, p.columns - 1));
+      if constexpr (kGuarded) fine &= finite(sum);
+      sums[j] = operands.applied(j, sum);
     }
-#else  // SUBCUBIC_EPILOGUE
+    note_unless(fine, p.header);
+#endif  // SUBCUBIC_EPILOGUE
 #pragma unroll
     for (int j = 0; j < T::sums / 4; ++j)
       write_pair(p, block, row + 8 * (j % 2), column + 8 * (half * T::sums / 8 + j / 2), sums[2 * j], sums[2 * j + 1]);
-#endif  // SUBCUBIC_EPILOGUE
   }
 }
 

@@ -6,7 +6,6 @@
 // that is going to be added comes in during the last steps.
 #include "narrow.cuh"
 #ifdef SUBCUBIC_EPILOGUE
-#include "handover.cuh"
 #include "finish.cuh"
 #endif  // SUBCUBIC_EPILOGUE
 
@@ -27,12 +26,7 @@ struct Publisher {
   int job;      // that the publication is of
   int now;      // number of the publication
   int calls;    // that are still to come: of send(), or if negative of receive()
-#ifdef SUBCUBIC_EPILOGUE
-  u32 phases;   // of the two barriers of what comes, and whether an odd number of blocks was handed over
-  static constexpr int kBlockPhase = 2;
-#else  // SUBCUBIC_EPILOGUE
   u32 phases;   // of the two barriers of what comes
-#endif  // SUBCUBIC_EPILOGUE
 
   __device__ __forceinline__ Publisher(const TensorMap* map, const Problem& problem, u32 shared, u32 phases, int group,
                                        int thread)
@@ -60,9 +54,6 @@ struct Publisher {
     return shared + T::barriers + 16 * T::stages + 16 * group + 8 * which;
   }
   __device__ __forceinline__ char* slot() const { return slot(kPublications[now].slot, job); }
-#ifdef SUBCUBIC_EPILOGUE
-  __device__ __forceinline__ char* slot(int number, int job) const { return slot_of<TILE_N>(problem, number, job, group); }
-#else  // SUBCUBIC_EPILOGUE
   __device__ __forceinline__ char* slot(int number, int job) const {
     // What is carried from the first phase to the second one has a slot for each tile.
     i64 place = number;
@@ -73,7 +64,6 @@ struct Publisher {
     place = place * gridDim.x + blockIdx.x;
     return static_cast<char*>(problem.scratch) + place * T::slot_bytes + group * T::group_bytes;
   }
-#endif  // SUBCUBIC_EPILOGUE
   // Where the thread that stores has noted of a job: row and column of this group's corner, number of the share, steps.
   __device__ __forceinline__ u32 note(int job) const { return shared + T::notes + 16 * (2 * group + job % 2); }
   __device__ __forceinline__ int steps(int job) const { return shared_read(note(job) + 12); }
@@ -111,11 +101,6 @@ struct Publisher {
         if (calls == T::pieces + kCalls - p) move<p, T::pieces>([&] { write_rows(buffer(p), &window[16 * p]); },
                                                                   [&](int piece) { store_rows(piece); });
       });
-#ifdef SUBCUBIC_EPILOGUE
-    else if (!DIRECT)
-      hand_on();
-    --calls;
-#else  // SUBCUBIC_EPILOGUE
     else if (!DIRECT)
       unrolled<0, T::boxes + kCalls>([&](auto P) {
         constexpr int p = decltype(P)::value;
@@ -123,7 +108,6 @@ struct Publisher {
                                                                 [&](int piece) { store_box(piece); });
       });
     --calls;
-#endif  // SUBCUBIC_EPILOGUE
   }
 
   __device__ __forceinline__ u32 buffer(int piece) const { return staging() + piece % T::buffers * kBoxBytes; }
@@ -163,49 +147,6 @@ struct Publisher {
   }
   __device__ __forceinline__ void store_rows(int piece) const { to_slot(4 * piece, buffer(piece), kBoxBytes); }
 
-#ifdef SUBCUBIC_EPILOGUE
-  // Calls of hand_on(). While the first buffer is still being read nothing happens; then the portions of the window are
-  // handed on one after the other; then, where a stage was lent, what it held has left; and at last the buffers are free.
-  static constexpr int kPortionCalls = Portions<T>::held + T::lent + 1, kHandovers = kPortionCalls + (Portions<T>::ahead > 0);
-
-  __device__ __forceinline__ void hand_on() {
-    const Handover<T> barriers(shared);
-    const int part = 4 * group + (thread >> 5);
-    const u32 block = phases >> kBlockPhase;
-    unrolled<0, Portions<T>::held>([&](auto P) {
-      constexpr int p = decltype(P)::value, turn = Portions<T>::ahead + p, b = Portions<T>::buffer(turn);
-      if (calls != kPortionCalls - p) return;
-      barrier_wait(barriers.of_part(part, b, kFree), Portions<T>::parity(turn, block) ^ 1);
-      unrolled<0, 4>([&](auto I) {
-        constexpr int i = decltype(I)::value;
-        put(staging() + b * kBoxBytes, i, &window[16 * p + 4 * i]);
-      });
-      tell_full(barriers, part, b);
-    });
-    if (T::lent && calls == 2 && thread == 0) {
-      stores_written();
-      barrier_tell(barriers.of_memory(group, kFull));
-    }
-    if (calls == 1) {
-#pragma unroll
-      for (int b = 0; b < T::buffers; ++b)
-        barrier_wait(barriers.of_part(part, b, kFree), Portions<T>::parity(Portions<T>::through - T::buffers + b, block));
-      phases ^= 1 << kBlockPhase;
-    }
-  }
-
-  __device__ __forceinline__ void tell_full(const Handover<T>& barriers, int part, int buffer) const {
-    __syncwarp();
-    if (thread % 32 == 0) barrier_tell(barriers.of_part(part, buffer, kFull));
-  }
-
-  // Four sums in a buffer, number `of` of the portion that lies there.
-  __device__ __forceinline__ void put(u32 buffer, int of, const float* sums) const {
-    const u32 to = buffer + put_at(thread >> 5, thread & 31, of);
-    shared_store_pair<0>(to, sums[0], sums[1]);
-    shared_store_pair<256>(to, sums[2], sums[3]);
-  }
-#else  // SUBCUBIC_EPILOGUE
   // 16 registers of packed numbers as a box of C.
   __device__ __forceinline__ void write_box(u32 to, const float* packs) const {
     // stmatrix: lanes 0-7, 8-15, 16-23, 24-31 give the rows of four 8 x 8 matrices: rows 0-7 and 8-15 of the warp's 16
@@ -224,7 +165,6 @@ struct Publisher {
       store_2d(map, buffer(box), kPublications[now].column * problem.N + column, kPublications[now].row * problem.M + row);
     stores_commit();
   }
-#endif  // SUBCUBIC_EPILOGUE
 
   // ---- a partial sum comes
 
@@ -281,18 +221,33 @@ struct Publisher {
     }
   }
 
+#ifdef SUBCUBIC_EPILOGUE
+  // Whether a publication completes a block whose elements go through the steps as they are packed.
+  __device__ __forceinline__ bool finishes(int publication, int of_job) const {
+    const int kind = kPublications[publication].kind;
+    return !DIRECT && (kind == kFinish || kind == kWhole) && !shares<DIRECT>(problem, of_job);
+  }
+  // Brings the vectors that a publication needs. Nobody reads those of the one before any more: the other group is at most
+  // as many steps behind as the ring has stages.
+  __device__ __forceinline__ void bring(int publication, int of_job) const {
+    if (Steps::vectors == 0 || !finishes(publication, of_job)) return;
+    const i64 column = static_cast<i64>(kPublications[publication].column) * problem.N + shared_read(note(of_job) + 4);
+    bring_vectors<TILE_N>(problem, shared + T::vectors, column, thread);
+  }
+  // A publication after the product that begins now may need a part of a residual.
+  __device__ __forceinline__ void foresee(int publication, int of_job) const {
+    if (Steps::matrices == 0 || !finishes(publication, of_job)) return;
+    const i64 row = static_cast<i64>(kPublications[publication].row) * problem.M + shared_read(note(of_job)) + thread;
+    const i64 column = static_cast<i64>(kPublications[publication].column) * problem.N + shared_read(note(of_job) + 4);
+    if (thread < 64) ask_for<TILE_N>(problem, row, column);
+  }
+
+#endif  // SUBCUBIC_EPILOGUE
   // One piece of what leaves or comes, while a product has so many steps to go.
   __device__ __forceinline__ void meanwhile(int steps) {
-#ifdef SUBCUBIC_EPILOGUE
-    if (leaving()) {
-      // Portions go no faster than the spare warps take them.
-      if (partial() || steps % kPause == 1) send();
-    } else if (coming() && steps % 2 == 1)
-#else  // SUBCUBIC_EPILOGUE
     if (leaving())
       send();
     else if (coming() && steps % 2 == 1)
-#endif  // SUBCUBIC_EPILOGUE
       receive();
   }
 
@@ -320,19 +275,11 @@ struct Publisher {
     } else if (DIRECT) {
       write_direct(sums, c);
     } else {
-#ifdef SUBCUBIC_EPILOGUE
-      calls = kHandovers;
-      if (adds())
-        hand_over<true>(sums, c, spare);
-      else if (kPacksFirst)
-        hand_over<!kPacksFirst>(sums, c * problem.scale, spare);
-#else  // SUBCUBIC_EPILOGUE
       calls = T::boxes + kCalls;
       if (adds())
         pack<true>(sums, c, spare);
       else if (kPacksFirst)
         pack<!kPacksFirst>(sums, c * problem.scale, spare);
-#endif  // SUBCUBIC_EPILOGUE
     }
   }
 
@@ -423,77 +370,6 @@ struct Publisher {
     fence_shared();  // nothing leaves after it, and what comes next may come at once
   }
 
-#ifdef SUBCUBIC_EPILOGUE
-  // All sums of a block, after adding what has come, to where the spare warps find them: into the window, the buffers and
-  // `spare`. What came there lies where the same warp now puts something else.
-  template <bool ADD>
-  __device__ __forceinline__ void hand_over(const float (&sums)[T::sums], float c, u32 spare) {
-    if constexpr (ADD && T::staged) {
-      wait_for(0);
-      wait_for(1);
-    } else if constexpr (!ADD) {
-      if (thread == 0) stores_read<0>();
-      group_sync(group);
-    }
-    const auto sum = [&](int i, float came) { return ADD ? problem.scale * (c * sums[i] + came) : c * sums[i]; };
-    const Widener widen(T::narrow && ADD ? bounds.of(kPublications[now].slot) - kTop : 0);
-    // Of 16 bits the upper half of a pair is the register of another one.
-    const auto two = [&](int i, float& low, float& high) {
-      widen(window[i], low, high);
-      low = sum(2 * i, low);
-      high = sum(2 * i + 1, high);
-    };
-    unrolled<0, (T::sums - T::window) / 16>([&](auto P) {
-      constexpr int p = decltype(P)::value;
-      const u32 from = (p < T::buffers ? staging() : spare) + p % 2 * kBoxBytes;
-      unrolled<0, 4>([&](auto I) {
-        constexpr int i = decltype(I)::value, a = T::window + 16 * p + 4 * i;
-        float v[4] = {0.f, 0.f, 0.f, 0.f};
-        if constexpr (ADD && T::narrow) {
-          two(a / 2, v[0], v[1]);
-          two(a / 2 + 1, v[2], v[3]);
-        } else {
-          if constexpr (ADD) shared_load<i * kRowOfThreads>(from + thread * 16, v);
-#pragma unroll
-          for (int j = 0; j < 4; ++j) v[j] = sum(a + j, v[j]);
-          if constexpr (ADD) __syncwarp();
-        }
-        put(from, i, v);
-      });
-    });
-    if constexpr (ADD && T::narrow) {
-#pragma unroll
-      for (int i = T::window / 2 - 1; i >= 0; --i) {
-        float low, high;
-        two(i, low, high);
-        window[2 * i] = low;
-        window[2 * i + 1] = high;
-      }
-    } else {
-#pragma unroll
-      for (int i = 0; i < T::window; ++i) window[i] = sum(i, ADD ? window[i] : 0.f);
-    }
-    if constexpr (T::lent) leave_spare(spare);
-  }
-
-  // What lies in the buffers is told, and what lies in the stage leaves for memory, whence the spare warps have read what
-  // had been there before.
-  __device__ __forceinline__ void leave_spare(u32 spare) const {
-    const Handover<T> barriers(shared);
-    const u32 block = phases >> kBlockPhase;
-    fence_shared();
-    group_sync(group);
-    if (thread % 32 == 0) {
-#pragma unroll
-      for (int b = 0; b < Portions<T>::ahead; ++b) barrier_tell(barriers.of_part(4 * group + (thread >> 5), b, kFull));
-    }
-    if (thread == 0) {
-      barrier_wait(barriers.of_memory(group, kFree), (block & 1) ^ 1);
-      store_bytes(slot(kSlots, job), spare, 2 * kBoxBytes);
-      stores_commit();
-    }
-  }
-#else  // SUBCUBIC_EPILOGUE
   // Where in C a thread's sum of this number lies, from the corner of its group's part of the tile.
   __device__ __forceinline__ i64 row_of(int corner, int i) const {
     return static_cast<i64>(kPublications[now].row) * problem.M + corner + (thread >> 5) * 16 + ((thread & 31) >> 2) +
@@ -503,6 +379,80 @@ struct Publisher {
     return static_cast<i64>(kPublications[now].column) * problem.N + corner + (thread & 3) * 2 + 8 * (i >> 2) + (i & 1);
   }
 
+#ifdef SUBCUBIC_EPILOGUE
+  // The next product may go on with the sums, and with the window they leave few registers for the steps. Some wait in the
+  // buffers, unless those hold what has come: so many float4s of each thread, half of what fits.
+  template <bool ADD>
+  static constexpr bool kSomeAside = kPartialSums && (T::narrow || !ADD);
+  static constexpr int kAside = T::buffers * kBoxBytes / kRowOfThreads / 2;
+
+  // Two sums in a register of the window, after adding what has come and the steps. The tensor cores wait meanwhile, and the
+  // steps of one sum depend on each other, so registers are needed for several at once.
+  template <bool ADD>
+  __device__ __forceinline__ void pack(float (&sums)[T::sums], float c, u32 spare) {
+    const int row = shared_read(note(job)), column = shared_read(note(job) + 4);
+    bool fine = true;
+    if constexpr (ADD && T::staged) {
+      wait_for(0);
+      wait_for(1);
+    }
+    if constexpr (kSomeAside<ADD>)
+      if (thread == 0) stores_read<0>();
+    if constexpr (Steps::vectors > 0) vectors_came();
+    if constexpr (Steps::vectors > 0 || kSomeAside<ADD>) group_sync(group);
+    Operands<TILE_N> operands(problem, row_of(row, 0), column_of(column, 0), shared + T::vectors + thread % 4 * 4);
+    const auto value = [&](int i, float own, float came) {
+      float sum = ADD ? problem.scale * (c * own + came) : c * own;
+      // Where C is a single block, tiles reach beyond its edge.
+      if constexpr (kScaled)
+        sum = unscaled_at(sum, problem, min(row_of(row, i), problem.rows - 1), min(column_of(column, i), problem.columns - 1));
+      if constexpr (kGuarded) fine &= finite(sum);
+      return operands.applied(i, sum);
+    };
+    const auto two = [&](int i, float own, float next, float came, float came_next) {
+      window[i] = packed<Output>(value(2 * i, own, came), value(2 * i + 1, next, came_next));
+    };
+    if constexpr (kSomeAside<ADD>) {
+      const Widener widen(T::narrow && ADD ? bounds.of(kPublications[now].slot) - kTop : 0);
+      const auto added = [&](int i, float own, float next) {
+        float low = 0.f, high = 0.f;
+        if constexpr (ADD) widen(window[i], low, high);
+        two(i, own, next, low, high);
+      };
+      const auto four = [&](int i, const float* own) {  // numbers i and i + 1 of the window
+        added(i, own[0], own[1]);
+        added(i + 1, own[2], own[3]);
+        if (i % 4 == 2)
+          packed_by_now(staging(), problem.K, window[i - 2], window[i - 1], window[i], window[i + 1]);
+      };
+      const u32 aside = staging() + thread * 16;
+      unrolled<0, kAside>([&](auto I) { shared_store<decltype(I)::value * kRowOfThreads>(aside, &sums[4 * decltype(I)::value]); });
+#pragma unroll
+      for (int i = 2 * kAside; i < T::sums / 2; i += 2) four(i, &sums[2 * i]);
+      unrolled<0, kAside>([&](auto I) {
+        float own[4];
+        shared_load<decltype(I)::value * kRowOfThreads>(aside, own);
+        four(2 * decltype(I)::value, own);
+      });
+      unrolled<0, kAside>([&](auto I) { shared_load<decltype(I)::value * kRowOfThreads>(aside, &sums[4 * decltype(I)::value]); });
+    } else {
+#pragma unroll
+      for (int i = 0; i < T::window / 2; ++i) {
+        two(i, sums[2 * i], sums[2 * i + 1], ADD ? window[2 * i] : 0.f, ADD ? window[2 * i + 1] : 0.f);
+        if (ADD && i % 4 == 3)
+          packed_by_now(staging(), problem.K, window[i - 3], window[i - 2], window[i - 1], window[i]);
+      }
+      unrolled<0, (T::sums - T::window) / 4>([&](auto I) {
+        constexpr int i = decltype(I)::value, a = T::window + 4 * i;
+        float v[4] = {0.f, 0.f, 0.f, 0.f};
+        if constexpr (ADD && T::staged) shared_load<i % 8 * kRowOfThreads>((i < 8 ? staging() : spare) + thread * 16, v);
+        two(a / 2, sums[a], sums[a + 1], v[0], v[1]);
+        two(a / 2 + 1, sums[a + 2], sums[a + 3], v[2], v[3]);
+      });
+    }
+    note_unless(fine, problem.header);
+  }
+#else  // SUBCUBIC_EPILOGUE
   // Two sums in a register of the window, after adding what has come.
   template <bool ADD>
   __device__ __forceinline__ void pack(const float (&sums)[T::sums], float c, u32 spare) {
