@@ -29,6 +29,11 @@ template <int TILE_N>
                    "l"(extra_at(p.extras, i, 0, pair))
                    : "memory");
 }
+[[maybe_unused]] __device__ __forceinline__ u32 near_pair(u32 from) {
+  u32 pair;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(pair) : "r"(from));
+  return pair;
+}
 [[maybe_unused]] __device__ __forceinline__ void vectors_came() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 // Those of a thread's sums of a block of C, or of a half of them. Where a tile reaches beyond C they are of its last elements.
@@ -69,7 +74,7 @@ struct Operands {
         if (!is_near)
           with[j].of[i].word[0] = __ldg(reinterpret_cast<const Unit*>(rows[i][pair & 1] + offset));
         else if (pair % 2 == 0 || j == 0)  // both rows of a pair have the same columns
-          asm volatile("ld.shared.b32 %0, [%1];" : "=r"(with[j].of[i].word[0]) : "r"(near + vector * TILE_N * 2 + 16 * (pair >> 1)));
+          reinterpret_cast<u32&>(with[j].of[i].word[0]) = near_pair(near + vector * TILE_N * 2 + 16 * (pair >> 1));
         else
           with[j].of[i].word[0] = with[j - 1].of[i].word[0];
         vector += is_near;

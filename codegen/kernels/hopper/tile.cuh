@@ -448,6 +448,8 @@ struct Publisher {
         if constexpr (ADD && T::staged) shared_load<i % 8 * kRowOfThreads>((i < 8 ? staging() : spare) + thread * 16, v);
         two(a / 2, sums[a], sums[a + 1], v[0], v[1]);
         two(a / 2 + 1, sums[a + 2], sums[a + 3], v[2], v[3]);
+        if (ADD && i % 2 == 1)
+          packed_by_now(staging(), problem.K, window[a / 2 - 2], window[a / 2 - 1], window[a / 2], window[a / 2 + 1]);
       });
     }
     note_unless(fine, problem.header);
