@@ -1,11 +1,12 @@
 // How a thin kernel is queued, with the blocks that share the depth as a cluster; early: while the one before ends.
-#include "kernel.cuh"
+#include "stream.cuh"
 
 #ifndef __CUDACC_RTC__  // host code
 namespace {
 
-template <class Kernel>
-cudaError_t queue(Kernel kernel, dim3 grid, int threads, size_t shared, cudaStream_t stream, bool early, const Task& task) {
+template <class Kernel, class... Arguments>
+cudaError_t queue(Kernel kernel, dim3 grid, int threads, size_t shared, cudaStream_t stream, bool early,
+                  const Arguments&... arguments) {
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
   config.blockDim = dim3(threads);
@@ -24,7 +25,7 @@ cudaError_t queue(Kernel kernel, dim3 grid, int threads, size_t shared, cudaStre
     soon.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     soon.val.programmaticStreamSerializationAllowed = 1;
   }
-  return cudaLaunchKernelEx(&config, kernel, task);
+  return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
 }  // namespace

@@ -129,6 +129,8 @@ bool passes(void* handle, const Case& test) {
   double worst = 0;
   for (int tile = -1; tile < SCHEME_tiles(); ++tile)
     for (int split = tile < 0 ? 0 : 1; split <= SCHEME_most_split(handle); split = split ? 2 * split : 99) {
+      const Handle& device = *static_cast<Handle*>(handle);
+      if (tile >= 0 && (!has(device, product, kCompiled[tile]) || split > most_split(device, kCompiled[tile]))) continue;
       cudaMemset(C.data, 0xFF, C.bytes);
       if (test.beta != 0)
         for (int64_t row = 0; row < rows; ++row)
