@@ -26,6 +26,8 @@ PARTS = (
     "thin/kernel",
     "thin/stream",
     "thin/encode",
+    "thin/tiles",
+    "thin/choose",
     "thin/queue",
     "thin/host",
     "thin/selftest",
