@@ -26,9 +26,9 @@ PARTS = (
     "thin/kernel",
     "thin/stream",
     "thin/encode",
+    "thin/queue",
     "thin/tiles",
     "thin/choose",
-    "thin/queue",
     "thin/host",
     "thin/selftest",
 )

@@ -229,6 +229,8 @@ Status encode(Encoder, const Product& p, const Box& box, TensorMap& map) {
   return kDone;
 }
 
+static int clusters_at_once(const void*, int, size_t, int size) { return multiprocessors / size; }
+
 // The grid's first dimension is one cluster.
 template <class Task>
 cudaError_t run_clusters(dim3 grid, int threads, size_t floats, const Task& task, std::function<void()> call) {

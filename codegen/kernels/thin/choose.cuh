@@ -25,18 +25,20 @@ bool has(const Handle& handle, const SCHEME_product& p, const Compiled& tile) {
 int64_t over(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
 // As bytes that a multiprocessor could read meanwhile: what the blocks of a cluster take to come together, and for each of
-// them to tell the others its sums; what it takes to bring a sum from the warps to C; what streamed tiles take longer to
-// begin with. A streamed tile keeps memory so much busier that its bytes count less.
-constexpr double kClusterBytes = 30000, kMemberBytes = 1000, kSumBytes = 64, kStreamBytes = 16000, kStreamed = 0.8;
+// them to tell the others its sums; what streamed tiles take longer to begin with, and to bring each of the last sums to C.
+// What they read counts less, since they keep memory so much busier.
+constexpr double kClusterBytes = 30000, kMemberBytes = 1000, kStreamBytes = 16000, kSumBytes = 64, kStreamed = 0.8;
 
-// What the busiest multiprocessor reads: of B, and for each block of A, which the cache has, at half the price. A block of
-// a streamed tile reads on while sums meet, so that this counts once, for the last of them.
+// What the busiest multiprocessor reads: of B, and for each block of A, which the cache has, at half the price. While sums of
+// a register tile meet, other blocks read, and while those of a streamed tile do, the block itself does, but for the last.
 double most_read(const Handle& handle, const SCHEME_product& p, const Compiled& tile, int split) {
-  const int64_t blocks = over(p.N, tile.columns) * p.groups * split, turns = over(blocks, handle.multiprocessors);
+  const int64_t tiles = over(p.N, tile.columns) * p.groups;
   const double rows = p.M < 16 ? p.M : 16;
   const double of_block = (tile.columns + rows / 2) * sizeof(Input) * p.K / split;
-  const double of_sums = (split > 1 ? kClusterBytes + split * kMemberBytes : 0) + kSumBytes * rows * tile.columns;
-  return tile.streamed[0] ? kStreamBytes + kStreamed * turns * of_block + of_sums : turns * (of_block + of_sums);
+  const double of_cluster = split > 1 ? kClusterBytes + split * kMemberBytes : 0;
+  if (!tile.streamed[0]) return over(tiles * split, handle.multiprocessors) * (of_block + of_cluster);
+  const double turns = over(tiles, handle.places(split));
+  return kStreamBytes + turns * (kStreamed * of_block + of_cluster) + kSumBytes * rows * tile.columns;
 }
 
 // The rule: the tile and the blocks on the depth with which the busiest multiprocessor reads the least. No warp is without

@@ -2,7 +2,6 @@
 #include <new>
 
 #include "choose.cuh"
-#include "queue.cuh"
 
 #ifndef __CUDACC_RTC__  // host code
 namespace {
@@ -77,7 +76,7 @@ Status launch(const Handle& handle, cudaStream_t stream, const SCHEME_product& p
   TensorMap map;
   if (Status wrong = encode(handle.encoder, p, with.box, map)) return wrong;
   // Blocks that stay: each does one tile of columns after the other.
-  const int64_t places = handle.multiprocessors < split ? 1 : handle.multiprocessors / split, turns = tiles * p.groups;
+  const int64_t places = handle.places(split), turns = tiles * p.groups;
   const dim3 staying(split, static_cast<unsigned>(turns < places ? turns : places));
   return checked(queue(with.streamed[more], staying, with.threads, with.shared[more], stream, early, map, task),
                  "the thin kernel");

@@ -4,6 +4,25 @@
 #ifndef __CUDACC_RTC__  // host code
 namespace {
 
+// Clusters of so many blocks that the device can run at the same time, each of its parts for itself; less than one if it does
+// not say.
+int clusters_at_once(const void* kernel, int threads, size_t shared, int size) {
+  int count = 0;
+  cudaLaunchAttribute cluster = {};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = size;
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(size);
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = shared;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  if (cudaOccupancyMaxActiveClusters(&count, kernel, &config)) count = 0;
+  cudaGetLastError();  // to be asked is no error
+  return count;
+}
+
 template <class Kernel, class... Arguments>
 cudaError_t queue(Kernel kernel, dim3 grid, int threads, size_t shared, cudaStream_t stream, bool early,
                   const Arguments&... arguments) {

@@ -1,5 +1,6 @@
 // The tiles of a text, and what a device has of them.
 #include "encode.cuh"
+#include "queue.cuh"
 
 #ifndef __CUDACC_RTC__  // host code
 namespace {
@@ -39,6 +40,13 @@ struct Handle {
   int multiprocessors, shared;  // bytes of shared memory that a block may have
   bool clusters, wide_clusters, wide_streams, early;
   Encoder encoder;  // null where there are no streamed tiles
+  int clusters_at_once[5];  // of 1, 2, 4, 8 and 16 blocks that stay, each on a multiprocessor of its own
+
+  int places(int split) const {
+    int number = 0;
+    while (1 << number < split) ++number;
+    return clusters_at_once[number];
+  }
 };
 
 // Blocks of a tile that the device can run together; a part of a device may have fewer than the whole.
@@ -85,6 +93,18 @@ Status open_device(Handle& handle) {
         (tile.streamed[more] ? handle.wide_streams : handle.wide_clusters) = false;
     }
   handle.encoder = handle.clusters ? find_encoder() : nullptr;
+  for (int i = 0; i < 5; ++i) {
+    const int size = 1 << i;
+    int& count = handle.clusters_at_once[i] = handle.multiprocessors < size ? 1 : handle.multiprocessors / size;
+    // Parts of a device whose multiprocessors are no multiple of the cluster leave some alone. All streamed tiles are alike
+    // in that, so the first one is asked for.
+    for (const Compiled& tile : kCompiled)
+      if (size > 1 && handle.encoder && tile.streamed[0] && tile.shared[0] <= handle.shared) {
+        const int known = clusters_at_once(tile.kernel(0), tile.threads, tile.shared[0], size);
+        if (known >= 1 && known < count) count = known;
+        break;
+      }
+  }
   // Earlier drivers refuse in a capture what a launch may do while the kernel before it ends.
   handle.early = handle.clusters && driver >= 12030;
   return kDone;
