@@ -19,7 +19,8 @@ bool has(const Handle& handle, const SCHEME_product& p, const Compiled& tile) {
   if (!tile.streamed[0]) return true;
   const int64_t most = (INT64_C(1) << 40) / static_cast<int64_t>(sizeof(Input)), lines = kTransposedB ? p.N : p.K;
   const bool whole = p.K % 8 == 0 && (kTransposedB || p.N % 8 == 0) && p.ldb % 8 == 0 && p.stride_b % 8 == 0;
-  return handle.encoder && tile.shared[p.M > 8] <= handle.shared && whole && p.stride_b < most && lines < most / p.ldb;
+  return handle.encoder && tile.shared[p.M > 8] <= handle.shared && whole && lines < most / p.ldb &&
+         (p.groups == 1 || p.stride_b < most);
 }
 
 int64_t over(int64_t value, int64_t by) { return (value + by - 1) / by; }
