@@ -110,7 +110,8 @@ static void cluster_join() { wait_while(cluster_barrier.generation, cluster_seen
 static float4 four_of(const float* mine, int rank) {
   float4 found;
   const size_t place = mine - shared_floats();
-  require(rank < static_cast<int>(gridDim.x) && place + 4 <= cluster_floats[rank].size(), "a block reads outside the cluster's memory");
+  const bool inside = rank < static_cast<int>(gridDim.x) && place + 4 <= cluster_floats[rank].size();
+  require(inside, "a block reads outside the cluster's memory");
   if (!violation) memcpy(&found, &cluster_floats[rank][place], sizeof found);
   return found;
 }
@@ -260,6 +261,7 @@ cudaError_t queue(Kernel kernel, dim3 grid, int threads, size_t shared, cudaStre
   return run_clusters(grid, threads, (shared - kCounterBytes) / sizeof(float), task, [&] { kernel(task); });
 }
 template <class Kernel, class Task>
-cudaError_t queue(Kernel kernel, dim3 grid, int threads, size_t shared, cudaStream_t, bool, const TensorMap& map, const Task& task) {
+cudaError_t queue(Kernel kernel, dim3 grid, int threads, size_t shared, cudaStream_t, bool, const TensorMap& map,
+                  const Task& task) {
   return run_clusters(grid, threads, (shared - kRingAlignment) / sizeof(float), task, [&] { kernel(map, task); });
 }

@@ -126,6 +126,7 @@ __global__ void __launch_bounds__(Tile::threads, 1)
     each_box([&](int, int along, int line, int group) { ask_for_box(map, along, line, group); });
   if (!early) wait_for_before();
   if (task.offsets) find();
+#pragma unroll 1  // a short way to the first copy: what comes after it is in the instruction cache
   for (int i = 0; i < R::slots; ++i) request(i);
   if (early) wait_for_before();
 
