@@ -19,20 +19,27 @@ PARTS = (
     "host",
     "types",
     "thin/ptx",
+    "thin/stream_ptx",
     "thin/task",
+    "thin/write",
     "thin/piece",
     "thin/kernel",
+    "thin/stream",
+    "thin/encode",
     "thin/queue",
+    "thin/tiles",
+    "thin/choose",
     "thin/host",
     "thin/selftest",
 )
 LAYOUTS = ("nn", "nt")
 _MMA = {"fp16": "f16", "bf16": "bf16"}
+_HINTS = {"nn": "", "nt": ".L2::256B"}  # of loads of B into registers, see thin/ptx.cuh
 _SUMS = 2.0**-18  # what the accumulation of some thousand terms in FP32 may cost
 
 
 class Tile(NamedTuple):
-    """What a block of the grid does.
+    """What a block of the grid does that loads B into registers.
 
     Attributes:
         columns: warps side by side, each with columns of its own.
@@ -47,17 +54,38 @@ class Tile(NamedTuple):
     ahead: int = 3
 
 
+class Streamed(NamedTuple):
+    """What a block does that brings B through shared memory, on devices of compute capability 9.0 and later.
+
+    Attributes:
+        columns: of C, a multiple of 16.
+        warps: that share the depth; an even number.
+        depth: of a slot of a warp's ring, a multiple of 16, of a transposed B one of 64.
+        slots: of each ring, if there is room for them beside the sums.
+    """
+
+    columns: int
+    warps: int
+    depth: int
+    slots: int
+
+
 # Narrow and deep ones for small products, which end before a block with much work of its own would; wide ones, whose
 # warps share what they read of A, for large ones. Narrow enough that 4096 columns are as many blocks as a large device
-# has multiprocessors, and one of 112 since widths of models are often 7 times a power of 2.
+# has multiprocessors, and one of 112 since widths of models are often 7 times a power of 2. Streamed ones follow, for
+# products that keep a multiprocessor busy for long; of tiles that are alike the rule takes the first.
 TILES = {
     "nn": (
         *(Tile(1, 8, 2), Tile(1, 16, 2, 2), Tile(1, 4, 2), Tile(1, 8), Tile(1, 4), Tile(7, 2)),
         *(Tile(1, 8, 4), Tile(1, 4, 4), Tile(1, 16, 4, 2), Tile(2, 4, 4), Tile(4, 2, 4), Tile(4, 4, 4, 2)),
+        *(Streamed(64, 8, 64, 3), Streamed(112, 8, 32, 2), Streamed(112, 4, 64, 2), Streamed(128, 8, 32, 3)),
+        *(Streamed(128, 4, 32, 3), Streamed(192, 4, 32, 3), Streamed(256, 4, 32, 2)),
     ),
     "nt": (
         *(Tile(1, 8), Tile(1, 4), Tile(1, 4, ahead=2), Tile(1, 16, ahead=2), Tile(1, 8, 2, 2), Tile(1, 4, 2, 2)),
         *(Tile(1, 16, 2, 1), Tile(7, 2, ahead=2), Tile(2, 4, 2, 2), Tile(4, 2, ahead=2), Tile(4, 4, 2, 1)),
+        *(Streamed(32, 8, 128, 3), Streamed(112, 8, 64, 1), Streamed(112, 4, 64, 3)),
+        *(Streamed(128, 8, 64, 1), Streamed(128, 4, 64, 2)),
     ),
 }
 
@@ -68,7 +96,7 @@ def emit_thin(
     c_dtype: str | None = None,
     layout: str = "nn",
     epilogue: str | Epilogue = NOTHING,
-    tiles: Sequence[Tile] | None = None,
+    tiles: Sequence[Tile | Streamed] | None = None,
     version: str = "unknown",
 ) -> str:
     """One self-contained .cu: C entry points (``kernels/thin.h``), kernels and a self-test.
@@ -155,14 +183,18 @@ def _banner(plan: Plan, kinds: Types, version: str) -> str:
 """
 
 
-def _constants(kinds: Types, tiles: Sequence[Tile]) -> str:
-    listed = ", \\\n      ".join(
-        f"compiled<Tile<{tile.columns}, {tile.depth}, {tile.stripes}, {tile.ahead}>>()" for tile in tiles
-    )
+def _compiled(tile: Tile | Streamed) -> str:
+    numbers = ", ".join(map(str, tile))
+    return f"compiled_streamed<Streamed<{numbers}>>()" if isinstance(tile, Streamed) else f"compiled<Tile<{numbers}>>()"
+
+
+def _constants(kinds: Types, tiles: Sequence[Tile | Streamed]) -> str:
+    listed = ", \\\n      ".join(map(_compiled, tiles))
     tolerance = 2.0 ** -STORAGE[kinds.output].significand + _SUMS
     return f"""\
 #pragma nv_diag_suppress 177  // not every function of the files that all kernels share is called here
 #define SUBCUBIC_INPUT_MMA "{_MMA[kinds.input]}"
+#define SUBCUBIC_STREAM_HINT "{_HINTS[kinds.layout]}"
 #define SUBCUBIC_TILES \\
       {listed}
 

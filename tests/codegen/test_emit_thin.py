@@ -4,7 +4,7 @@ import subprocess
 import pytest
 
 from codegen.build import build_cuda, resources
-from codegen.emit_thin import TILES, Tile, emit_thin, header, prefix
+from codegen.emit_thin import TILES, Streamed, Tile, emit_thin, header, prefix
 from tests.codegen.compilers import needs_nvcc
 from tests.codegen.schemes import plans
 from tests.fuzzing import rare
@@ -27,9 +27,15 @@ TRIVIAL = PLANS["trivial"]
 def test_every_tile_compiles_within_its_registers(nvcc, arch, dtype, c_dtype, layout):
     found = resources(emit_thin(TRIVIAL, dtype, c_dtype, layout), arch)
     assert len(found) == 2 * (len(TILES[layout]) + 1)  # up to 8 rows and up to 16; the last tile takes any alignment
+    streamed = [kernel for kernel in found if "streamed" in kernel.kernel]
+    assert len(streamed) == 2 * sum(isinstance(tile, Streamed) for tile in TILES[layout])
     for kernel in found:
-        assert max(kernel.spill_stores, kernel.spill_loads) <= 128, kernel  # beside the loop over the depth
-        assert kernel.registers <= 128  # for two blocks of 256 threads on a multiprocessor
+        if kernel in streamed:  # one block on a multiprocessor; for earlier architectures there is nothing in them
+            assert kernel.spill_stores == kernel.spill_loads == 0, kernel
+            assert (kernel.registers <= 24) == (arch in ("sm_80", "sm_89")), kernel
+        else:
+            assert max(kernel.spill_stores, kernel.spill_loads) <= 128, kernel  # beside the loop over the depth
+            assert kernel.registers <= 128  # for two blocks of 256 threads on a multiprocessor
 
 
 @needs_nvcc

@@ -5,11 +5,11 @@ import subprocess
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from codegen.build import build_cuda
-from codegen.emit_thin import emit_thin, prefix
+from codegen.emit_thin import TILES, Streamed, emit_thin, prefix
 from evaluate.kernel import KernelError
 from evaluate.thin.kernel import Product, open_thin
 from tests.codegen.fused_on_device import arch
@@ -51,7 +51,7 @@ def on_device(values: np.ndarray, gap: int, offset: int):
     return raw, raw.data.ptr + offset * values.itemsize
 
 
-def multiplied(opened, a, b, c=None, alpha=1.0, beta=0.0, gap=0, offset=0, tile=-1, split=0, offsets=None):
+def multiplied(opened, a, b, c=None, alpha=1.0, beta=0.0, gap=0, offset=0, tile=-1, split=0, offsets=None, early=0):
     """C as float64; rows of all groups where there are offsets."""
     import cupy
 
@@ -71,7 +71,7 @@ def multiplied(opened, a, b, c=None, alpha=1.0, beta=0.0, gap=0, offset=0, tile=
         Product(
             *(count, m, n, k, alpha, beta, place_a, k + gap, m * (k + gap)),
             *(place_b, ldb, stored.shape[1] * ldb, place_c, n + gap, m * (n + gap)),
-            *(None if starts is None else starts.data.ptr, tile, split),
+            *(None if starts is None else starts.data.ptr, tile, split, early),
         ),
     )
     after = cupy.asnumpy(out)
@@ -79,6 +79,16 @@ def multiplied(opened, a, b, c=None, alpha=1.0, beta=0.0, gap=0, offset=0, tile=
     rows = [part[offset * size :].view(NUMPY[c_dtype]).reshape(groups * m, n + gap) for part in (before, after)]
     np.testing.assert_array_equal(rows[0][:, n:].view(np.uint8), rows[1][:, n:].view(np.uint8), "written outside C")
     return rows[1][:, :n].astype(float).reshape(groups, m, n)
+
+
+def can_run(opened, tile, split):
+    """Whether the device has clusters of so many blocks of a tile; streamed ones may have narrower ones than others."""
+    try:
+        multiplied(opened, *integers(1, 1, 8, 8)[:2], tile=tile, split=split)
+    except KernelError as error:
+        assert split == 16 and "clusters of at most 8" in str(error), error
+        return False
+    return True
 
 
 def integers(groups, m, k, n):
@@ -89,6 +99,7 @@ def integers(groups, m, k, n):
 def test_every_number_of_rows_tile_and_split_is_exact(opened):
     kernel, _ = opened
     ways = [(tile, 1 << i) for tile in range(len(kernel.tiles)) for i in range(5) if 1 << i <= kernel.most_split]
+    ways = [way for way in ways if can_run(opened, *way)]
     for number, (tile, split) in enumerate([(-1, 0), *ways]):
         for m in range(1, 17):
             k, n = (240, 320) if (m + number) % 3 else (8 * m + 72, 16 * number + 8)
@@ -97,17 +108,42 @@ def test_every_number_of_rows_tile_and_split_is_exact(opened):
             np.testing.assert_array_equal(found, a @ b + m % 2 * c, f"{m} {k} {n} tile {tile} split {split}")
 
 
+def test_streamed_tiles_are_there(opened):
+    """Each is exact where blocks do several tiles of columns, which end in every place of a box."""
+    kernel, (_, _, layout) = opened
+    shapes = [(3, 5, 136, 4616), (1, 33, 520, 8200), (7, 9, 72, 1000 if layout == "nn" else 1003), (2, 16, 1032, 264)]
+    numbers = [i for i, tile in enumerate(TILES[layout]) if isinstance(tile, Streamed)]
+    splits = {tile: [1 << i for i in range(5) if can_run(opened, tile, 1 << i)] for tile in numbers}
+    assert len(kernel.tiles) == len(TILES[layout])
+    for groups, m, k, n in shapes:
+        a, b, c = integers(groups, m, k, n)
+        exact = (a.astype(np.float32) @ b.astype(np.float32)).astype(float)
+        for number, tile in enumerate(numbers):
+            for i, split in enumerate(splits[tile]):
+                beta = i % 2
+                found = multiplied(
+                    opened, a, b, c, 1, beta, 8 * (number % 2), tile=tile, split=split, early=(number + i) % 3
+                )
+                np.testing.assert_array_equal(
+                    found, exact + beta * c, f"{groups} {m} {k} {n} tile {tile} split {split}"
+                )
+
+
 @settings(max_examples=150 * FACTOR, deadline=None)
 @given(st.data())
 def test_any_sizes_alignment_and_groups_are_exact(opened, data):
     draw = data.draw
     groups, m = draw(st.integers(1, 4)), draw(st.integers(1, 20))
     n, k = draw(st.integers(1, 200)), draw(st.integers(1, 250))
+    # Of any alignment, and often of whole 16 bytes, without which a tile for any alignment takes over.
+    gap, offset = draw(st.one_of(st.integers(0, 9), st.just(8))), draw(st.one_of(st.integers(0, 9), st.just(8)))
+    if draw(st.booleans()):
+        n, k, gap, offset = n // 8 * 8 + 8, k // 8 * 8 + 8, gap // 8 * 8, offset // 8 * 8
     a, b, c = integers(groups, m, k, n)
     alpha, beta = draw(st.sampled_from([(1, 0), (-2, 1), (1, -1)]))
-    gap, offset = draw(st.integers(0, 9)), draw(st.integers(0, 9))
     tile, split = draw(st.integers(-1, len(opened[0].tiles) - 1)), draw(st.sampled_from([0, 1, 2, 4, 8, 16]))
-    found = multiplied(opened, a, b, c, alpha, beta, gap, offset, tile, split)
+    assume(can_run(opened, tile, split))
+    found = multiplied(opened, a, b, c, alpha, beta, gap, offset, tile, split, early=draw(st.integers(0, 2)))
     np.testing.assert_array_equal(found, alpha * (a @ b) + beta * c)
 
 
@@ -116,10 +152,12 @@ def test_groups_of_any_number_of_rows(opened):
     offsets = np.cumsum([0, *counts])
     rng = np.random.default_rng(1)
     a, b = rng.integers(-1, 2, (1, sum(counts), 136)), rng.integers(-1, 2, (len(counts), 136, 200))
-    for tile, split in ((-1, 0), (0, 4), (2, 2)):
-        found = multiplied(opened, a, b, offsets=offsets, tile=tile, split=split)
-        exact = np.concatenate([a[0, offsets[i] : offsets[i + 1]] @ b[i] for i in range(len(counts))])
-        np.testing.assert_array_equal(found[0], exact)
+    exact = np.concatenate([a[0, offsets[i] : offsets[i + 1]] @ b[i] for i in range(len(counts))])
+    kernel, _ = opened
+    for tile in range(-1, len(kernel.tiles)):
+        for early, split in enumerate((1, 2, min(4, kernel.most_split))):
+            found = multiplied(opened, a, b, offsets=offsets, tile=tile, split=split, early=early)
+            np.testing.assert_array_equal(found[0], exact, f"tile {tile} split {split}")
 
 
 @pytest.mark.parametrize("shape", [(1, 4096, 128), (8, 4096, 14336), (16, 1536, 4096)])
@@ -141,8 +179,9 @@ def test_what_is_not_finite_is_where_a_plain_product_has_it(opened):
     a[0, 3, 150], b[0, 90, 70], b[0, 199, 8] = np.inf, np.nan, -np.inf
     with np.errstate(invalid="ignore"):
         exact = a @ b
-    for split in (1, 4):
-        np.testing.assert_array_equal(multiplied(opened, a, b, split=split), exact)
+    for tile in range(-1, len(opened[0].tiles)):
+        for split in (1, min(4, opened[0].most_split)):
+            np.testing.assert_array_equal(multiplied(opened, a, b, tile=tile, split=split), exact)
 
 
 def test_a_graph_repeats_it(opened):
@@ -155,19 +194,20 @@ def test_a_graph_repeats_it(opened):
     right, place_b = on_device(stored.astype(NUMPY[dtype]), 0, 0)
     out = cupy.zeros(3 * 128 * NUMPY[c_dtype].itemsize, np.uint8)
     product = Product(1, 3, 128, 256, 1.0, 0.0, place_a, 256, 0, place_b, stored.shape[2], 0, out.data.ptr, 128, 0)
-    product.tile, product.split = -1, 0
-    cupy.cuda.Device().synchronize()  # another stream wrote the operands
-    with cupy.cuda.Stream(non_blocking=True) as stream:
-        stream.begin_capture()
-        kernel.launch(stream.ptr, product)
-        graph = stream.end_capture()
-        for _ in range(3):
-            out[...] = 0xFF
-            graph.launch(stream)
-        stream.synchronize()
+    for tile in range(-1, len(kernel.tiles)):
+        product.tile, product.split, product.early = tile, 0, (tile + 1) % 3
+        cupy.cuda.Device().synchronize()  # another stream wrote the operands
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            stream.begin_capture()
+            kernel.launch(stream.ptr, product)
+            graph = stream.end_capture()
+            for _ in range(3):
+                out[...] = 0xFF
+                graph.launch(stream)
+            stream.synchronize()
+        found = cupy.asnumpy(out).view(NUMPY[c_dtype]).reshape(3, 128).astype(float)
+        np.testing.assert_array_equal(found, (a @ b)[0], f"tile {tile}")
     assert left.nbytes and right.nbytes  # they live until here
-    found = cupy.asnumpy(out).view(NUMPY[c_dtype]).reshape(3, 128).astype(float)
-    np.testing.assert_array_equal(found, (a @ b)[0])
 
 
 @pytest.mark.parametrize("captured", [False, True])
@@ -183,7 +223,8 @@ def test_launches_that_come_early_wait_for_what_the_one_before_writes(opened, ca
     shift = np.roll(np.eye(n), 1, axis=1)[None]
     stored = np.ascontiguousarray(shift.transpose(0, 2, 1)) if layout == "nt" else shift
     right, place_b = on_device(stored.astype(NUMPY[dtype]), 0, 0)
-    for early, split in ((1, 1), (1, 4), (2, 2)):
+    ways = [(tile, *way) for tile in range(-1, len(kernel.tiles)) for way in ((1, 1), (1, 4), (2, 2))]
+    for tile, early, split in ways:
         (left, place_a), (out, place_c) = (on_device(x.astype(NUMPY[dtype]), 0, 0) for x in (a, 0 * a))
         cupy.cuda.Device().synchronize()
         with cupy.cuda.Stream(non_blocking=True) as stream:
@@ -192,14 +233,56 @@ def test_launches_that_come_early_wait_for_what_the_one_before_writes(opened, ca
             for step in range(steps):
                 places = (place_a, place_c) if step % 2 == 0 else (place_c, place_a)
                 product = Product(1, m, n, n, 1.0, 0.0, places[0], n, 0, place_b, n, 0, places[1], n, 0)
-                product.tile, product.split, product.early = -1, min(split, kernel.most_split), early
+                product.tile, product.split, product.early = tile, min(split, kernel.most_split), early
                 kernel.launch(stream.ptr, product)
             if captured:
                 stream.end_capture().launch(stream)
             stream.synchronize()
         found = cupy.asnumpy(left).view(NUMPY[dtype]).reshape(m, n).astype(int)
-        np.testing.assert_array_equal(found, np.roll(a[0], steps, axis=1), f"early {early}, split {split}")
+        np.testing.assert_array_equal(found, np.roll(a[0], steps, axis=1), f"tile {tile}, early {early}, split {split}")
     assert right.nbytes and out.nbytes  # they live until here
+
+
+def test_b_may_be_what_the_kernel_before_writes(opened):
+    """With early 1: L2 may be asked for it while it is written, but nothing of it is read then."""
+    import cupy
+
+    kernel, (dtype, c_dtype, layout) = opened
+    if c_dtype != dtype:
+        pytest.skip("C cannot be the next B")
+    rows, columns, depth, m, steps = 16, 4096, 64, 3, 24
+    rng = np.random.default_rng(0)
+    # C of the first product is a B as it is of 16 x 4096 or a transposed one of 4096 x 16.
+    n, k = (columns, rows) if layout == "nn" else (rows, columns)
+    first = rng.integers(-1, 2, (steps, rows, depth))
+    weights, second = rng.integers(-1, 2, (1, depth, columns)), rng.integers(-1, 2, (1, m, k))
+    stored = np.ascontiguousarray(weights.transpose(0, 2, 1)) if layout == "nt" else weights
+    (left, place_a), (right, place_b), (other, place_d) = (
+        on_device(x.astype(NUMPY[dtype]), 0, 0) for x in (first, stored, second)
+    )
+    middle = (first @ weights).astype(float)
+    exact = second @ (middle if layout == "nn" else middle.transpose(0, 2, 1))
+    between = cupy.zeros(rows * columns, np.uint16)
+    size = NUMPY[dtype].itemsize
+    for tile in range(len(kernel.tiles)):
+        out = cupy.zeros((steps, m * n), np.uint16)
+        cupy.cuda.Device().synchronize()
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            for step in range(steps):
+                a, c = place_a + step * rows * depth * size, out.data.ptr + step * m * n * size
+                of_b = (place_b, stored.shape[2], 0, between.data.ptr, columns, 0)
+                for product in (
+                    Product(1, rows, columns, depth, 1.0, 0.0, a, depth, 0, *of_b, None, 0, 1, 1),
+                    Product(
+                        *(1, m, n, k, 1.0, 0.0, place_d, k, 0, between.data.ptr, columns, 0, c, n, 0),
+                        *(None, tile, 1, 1),
+                    ),
+                ):
+                    kernel.launch(stream.ptr, product)
+            stream.synchronize()
+        found = cupy.asnumpy(out).view(NUMPY[dtype]).reshape(steps, m, n).astype(float)
+        np.testing.assert_array_equal(found, exact.astype(NUMPY[dtype]).astype(float), f"tile {tile}")
+    assert left.nbytes and right.nbytes and other.nbytes  # they live until here
 
 
 def test_a_split_that_the_device_has_not_is_refused(opened):

@@ -10,48 +10,13 @@ import pytest
 from codegen.epilogue import apply
 from codegen.extras import Operands
 from evaluate.kernel import KernelError
-from evaluate.thin.kernel import Product, ThinKernel
+from evaluate.thin.kernel import Product
 from tests.codegen.epilogues import bound, drawn
 from tests.codegen.fused_on_host import NUMPY
-from tests.codegen.thin_on_host import built, stacked
+from tests.codegen.thin_on_host import address, built, grouped, integers, multiplied
 from tests.fuzzing import rare
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ was not found; install it")
-
-
-def address(array: np.ndarray) -> int:
-    return array.ctypes.data
-
-
-def multiplied(
-    kernel: ThinKernel, dtype, c_dtype, layout, a, b, c, alpha=1.0, beta=0.0, gap=0, offset=0, tile=-1, split=0,
-    shared_b=False, operands=None, stride_vectors=0, further=(), early=0,
-):  # fmt: skip
-    """C [g, m, n] as float64 of a [g, m, k], b [g, k, n] or one for all, and c."""
-    (groups, m, k), n = a.shape, b.shape[2]
-    given = b.transpose(0, 2, 1) if layout == "nt" else b
-    left, lda, stride_a = stacked(a, gap, NUMPY[dtype], offset)
-    right, ldb, stride_b = stacked(given, gap, NUMPY[dtype], offset)
-    out, ldc, stride_c = stacked(c if beta else np.full(c.shape, np.nan), gap, NUMPY[c_dtype], offset)
-    before = out.copy()
-    # ``ctypes`` takes the fields in the order of the structure.
-    task = Product(
-        groups, m, n, k, alpha, beta, address(left), lda, stride_a, address(right), ldb, 0 if shared_b else stride_b,
-        address(out), ldc, stride_c, None, tile, split, early, stride_vectors,
-    )  # fmt: skip
-    kernel.library.host_readable(None, 0)
-    for array in (left, right, *further):
-        kernel.library.host_readable(array.ctypes.data, array.nbytes)
-    kernel.launch(0, task, operands)
-    wrong = kernel.library.host_violation()
-    assert wrong is None, wrong.decode()
-    np.testing.assert_array_equal(out[:, n:].view(np.uint8), before[:, n:].view(np.uint8), "written outside C")
-    return out[:, :n].astype(float).reshape(c.shape)
-
-
-def integers(groups, m, k, n):
-    rng = np.random.default_rng([groups, m, k, n])
-    return [rng.integers(-1, 2, shape) for shape in ((groups, m, k), (groups, k, n), (groups, m, n))]
 
 
 # groups, m, k, n, gap between rows, elements off alignment, alpha, beta, tile, split
@@ -107,18 +72,6 @@ def test_groups_have_as_many_rows_as_the_offsets_say(tmp_path):
     for most, split in ((8, 1), (16, 4)):
         found = grouped(kernel, a, b, c, offsets, most, split)
         np.testing.assert_array_equal(found[0], exact + c[0])
-
-
-def grouped(kernel, a, b, c, offsets, most, split):
-    (left, lda, _), (right, ldb, stride_b), (out, ldc, _) = (stacked(x, 8, NUMPY["bf16"], 0) for x in (a, b, c))
-    task = Product(
-        len(offsets) - 1, most, b.shape[2], a.shape[2], 1.0, 1.0, address(left), lda, 0, address(right), ldb, stride_b,
-        address(out), ldc, 0, address(offsets), -1, split,
-    )  # fmt: skip
-    kernel.library.host_readable(None, 0)
-    kernel.launch(0, task)
-    assert kernel.library.host_violation() is None
-    return out[:, : c.shape[2]].astype(float).reshape(c.shape)
 
 
 @pytest.mark.parametrize("layout", ["nn", "nt"])

@@ -1,131 +1,10 @@
-// The C entry points of thin products: arguments, the rule for tiles, how the kernel is loaded and queued.
-#include <cmath>
+// The C entry points of thin products: arguments, and how the kernel is queued.
 #include <new>
 
-#include "queue.cuh"
+#include "choose.cuh"
 
 #ifndef __CUDACC_RTC__  // host code
 namespace {
-
-constexpr int kMostSplit = 16, kPortableSplit = 8;
-constexpr int64_t kLargest = INT64_C(1) << 30, kMostGroups = 65535, kMostTiles = 65535;
-
-// One tile, compiled for up to 8 rows [0] and up to 16 [1].
-struct Compiled {
-  void (*kernels[2])(Task);
-  int threads, columns, depth, shared[2];  // depth: of which each warp of a block takes a piece
-};
-
-template <class T, bool WHOLE = true>
-constexpr Compiled compiled() {
-  return {{thin<T, 8, WHOLE>, thin<T, 16, WHOLE>}, T::threads, Shape<T, 8>::columns,
-          T::depth_warps * Shape<T, 8>::Part::depth, {Shape<T, 8>::shared_bytes, Shape<T, 16>::shared_bytes}};
-}
-
-// The last one is for operands that do not lie on 16-byte boundaries.
-const Compiled kCompiled[] = {SUBCUBIC_TILES, compiled<Tile<1, 8, kTransposedB ? 1 : 4, 1>, false>()};
-constexpr int kTileCount = sizeof(kCompiled) / sizeof(kCompiled[0]) - 1;
-
-struct Handle {
-  int multiprocessors, shared;  // bytes of shared memory that a block may have
-  bool clusters, wide_clusters, early;
-};
-
-// Blocks of a tile that the device can run together; a part of a device may have fewer than the whole.
-int widest_cluster(const Compiled& tile, int more) {
-  const void* kernel = reinterpret_cast<const void*>(tile.kernels[more]);
-  int widest = kPortableSplit;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(kMostSplit);
-  config.blockDim = dim3(tile.threads);
-  config.dynamicSmemBytes = tile.shared[more];
-  if (cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) ||
-      cudaOccupancyMaxPotentialClusterSize(&widest, kernel, &config))
-    widest = kPortableSplit;
-  cudaGetLastError();  // to be asked is no error
-  return widest;
-}
-
-Status open_device(Handle& handle) {
-  int device = 0, major = 0, driver = 0;
-  cudaError_t code = cudaGetDevice(&device);
-  if (!code) code = cudaDriverGetVersion(&driver);
-  if (!code) code = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-  if (!code) code = cudaDeviceGetAttribute(&handle.multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  if (!code) code = cudaDeviceGetAttribute(&handle.shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  if (Status status = checked(code, "asking for the device")) return status;
-  if (major < 8) return report(kMissing, "the device has compute capability %d.x, 8.0 or later is needed", major);
-  handle.clusters = handle.wide_clusters = major >= 9;
-  for (const Compiled& tile : kCompiled)
-    for (int more = 0; more < 2; ++more) {
-      const void* kernel = reinterpret_cast<const void*>(tile.kernels[more]);
-      cudaFuncAttributes attributes;
-      code = cudaFuncGetAttributes(&attributes, kernel);
-      if (code)
-        return report(kMissing, "the file was built for another architecture than this device's: %s",
-                      cudaGetErrorString(code));
-      // What the driver made of PTX for an earlier architecture has no clusters, and would not wait for what is before it.
-      if (attributes.ptxVersion < 90) handle.clusters = false;
-      code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, tile.shared[more]);
-      if (Status status = checked(code, "loading a kernel")) return status;
-      // More than 8 blocks in a cluster is more than every device promises; without it there are 8.
-      if (handle.clusters && widest_cluster(tile, more) < kMostSplit) handle.wide_clusters = false;
-    }
-  // Earlier drivers refuse in a capture what a launch may do while the kernel before it ends.
-  handle.early = handle.clusters && driver >= 12030;
-  return kDone;
-}
-
-int most_split(const Handle& handle) {
-  return !handle.clusters ? 1 : handle.wide_clusters ? kMostSplit : kPortableSplit;
-}
-
-int64_t over(int64_t value, int64_t by) { return (value + by - 1) / by; }
-
-// What the blocks of a cluster take to come together, and for each of them to tell the others its sums: as bytes that a
-// multiprocessor could read meanwhile.
-constexpr double kClusterBytes = 30000, kMemberBytes = 1000;
-
-// What the busiest multiprocessor reads: of B, and for each block of A, which the cache has, at half the price.
-double most_read(const Handle& handle, const SCHEME_product& p, const Compiled& tile, int split) {
-  const int64_t blocks = over(p.N, tile.columns) * p.groups * split;
-  const double rows = p.M < 16 ? p.M : 16;
-  const double of_block = (tile.columns + rows / 2) * sizeof(Input) * p.K / split;
-  const double of_cluster = split > 1 ? kClusterBytes + split * kMemberBytes : 0;
-  return over(blocks, handle.multiprocessors) * (of_block + of_cluster);
-}
-
-// The rule: the tile and the blocks on the depth with which the busiest multiprocessor reads the least. No warp is without
-// a piece, and of tiles that are alike the first is taken.
-void choose(const Handle& handle, const SCHEME_product& p, int& tile, int& split) {
-  const int given_tile = tile, given_split = split;
-  double least = HUGE_VAL;
-  for (int i = 0; i < kTileCount; ++i) {
-    if (given_tile >= 0 && i != given_tile) continue;
-    if (given_tile < 0 && over(p.N, kCompiled[i].columns) > kMostTiles) continue;
-    for (int by = 1; by <= most_split(handle); by *= 2) {
-      if (given_split >= 1 ? by != given_split : by > 1 && by * kCompiled[i].depth > p.K) continue;
-      const double read = most_read(handle, p, kCompiled[i], by);
-      if (read < least) least = read, tile = i, split = by;
-    }
-  }
-  // What there is not is left to the launch, which says so.
-  if (tile < 0) tile = 0;
-  if (split < 1) split = 1;
-}
-
-// A second rule, which other libraries go by: a tile whose side is what shared memory would hold of two square operands,
-// narrower in proportion to the rows that are missing to 16, and blocks on the depth that fill the device once.
-void square(const Handle& handle, const SCHEME_product& p, int& tile, int& split) {
-  const double side = std::sqrt(0.7 * handle.shared / (2 * sizeof(Input))) * (p.M < 16 ? p.M : 16) / 16;
-  tile = 0, split = 1;
-  for (int i = 1; i < kTileCount; ++i)
-    if (std::fabs(kCompiled[i].columns - side) < std::fabs(kCompiled[tile].columns - side)) tile = i;
-  const int64_t blocks = over(p.N, kCompiled[tile].columns) * p.groups;
-  while (2 * split <= most_split(handle) && split * blocks < handle.multiprocessors &&
-         2 * split * kCompiled[tile].depth <= p.K)
-    split *= 2;
-}
 
 bool known(int tile, int split) {
   return tile >= -1 && tile < kTileCount && split >= 0 && split <= kMostSplit && (split & (split - 1)) == 0;
@@ -172,26 +51,35 @@ Status launch(const Handle& handle, cudaStream_t stream, const SCHEME_product& p
 #endif  // SUBCUBIC_EPILOGUE
   int tile = p.tile, split = p.split;
   choose(handle, p, tile, split);
-  if (split > most_split(handle))
-    return report(kMisuse, "split is %d; this device has clusters of at most %d blocks", split, most_split(handle));
   const Input *A = static_cast<const Input*>(p.A), *B = static_cast<const Input*>(p.B);
   // Loads of whole 16 bytes: rows start there, and none ends inside one.
   const bool whole = aligned(A, p.lda, p.offsets ? 0 : p.stride_a) && aligned(B, p.ldb, p.stride_b) &&
                      p.K % 8 == 0 && (kTransposedB || p.N % 8 == 0);
   const Compiled& with = kCompiled[whole ? tile : kTileCount];
-  const int more = p.M > 8;
+  const int more = p.M > 8, most = most_split(handle, with);
+  if (!has(handle, p, with))
+    return report(kMisuse, "tile %d is for bulk copies of B, which this device has not, or not with such distances", tile);
+  if (split > most) return report(kMisuse, "split is %d; this device has clusters of at most %d blocks", split, most);
   const int64_t tiles = over(p.N, with.columns);
   if (tiles > kMostTiles) return report(kMisuse, "C has %lld columns, too many for tile %d", (long long)p.N, tile);
-  const dim3 grid(split, static_cast<unsigned>(tiles), static_cast<unsigned>(p.groups));
   Task task = {A, B, static_cast<Output*>(p.C), p.lda, p.ldb, p.ldc, p.stride_a, p.stride_b, p.stride_c,
-               p.offsets, static_cast<int>(p.M), static_cast<int>(p.N), static_cast<int>(p.K),
+               p.offsets, static_cast<int>(p.groups), static_cast<int>(p.M), static_cast<int>(p.N), static_cast<int>(p.K),
                static_cast<float>(p.alpha), static_cast<float>(p.beta), p.early};
 #ifdef SUBCUBIC_EPILOGUE
   if (Status wrong = take_extras(given, p.N, task.extras)) return wrong;
   task.stride_vectors = p.stride_vectors;
 #endif  // SUBCUBIC_EPILOGUE
   const bool early = p.early && handle.early;
-  return checked(queue(with.kernels[more], grid, with.threads, with.shared[more], stream, early, task), "the thin kernel");
+  const dim3 grid(split, static_cast<unsigned>(tiles), static_cast<unsigned>(p.groups));
+  if (!with.streamed[more])
+    return checked(queue(with.registers[more], grid, with.threads, with.shared[more], stream, early, task), "the thin kernel");
+  TensorMap map;
+  if (Status wrong = encode(handle.encoder, p, with.box, map)) return wrong;
+  // Blocks that stay: each does one tile of columns after the other.
+  const int64_t places = handle.places(split), turns = tiles * p.groups;
+  const dim3 staying(split, static_cast<unsigned>(turns < places ? turns : places));
+  return checked(queue(with.streamed[more], staying, with.threads, with.shared[more], stream, early, map, task),
+                 "the thin kernel");
 }
 
 }  // namespace

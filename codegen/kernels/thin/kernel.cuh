@@ -4,6 +4,7 @@
 // pieces of B under way all the time; then their sums meet in shared memory, and those of a cluster's blocks across it,
 // always in the same order. Nothing but C is written, so there is no workspace and nothing to be cleared.
 #include "piece.cuh"
+#include "write.cuh"
 
 namespace {
 
@@ -58,38 +59,14 @@ __global__ void __launch_bounds__(Tile::threads, kBlocksAtOnce<Tile>) thin(const
   const bool early = task.early == 2 && !task.offsets;
   computed_here(begin.b);  // and not behind the wait, while memory has nothing to do
   if (!early) wait_for_before();
-  int64_t before = group * task.M;  // rows of other groups
-  int count = task.M;
-  if (task.offsets) {
-    before = task.offsets[group];
-    count = task.offsets[group + 1] - static_cast<int>(before);
-    if (count <= 0) return;  // a group that is empty has no use for B
-  }
+  const Group own_rows = group_of(task, group);
+  const int count = own_rows.count;
+  if (count <= 0) return;  // a group that is empty has no use for B
   load_first_of_b();
   if (early) wait_for_before();
-  const Input* const A = task.A + (task.offsets ? before * task.lda : group * task.stride_a);
-  Output* const C = task.C + (task.offsets ? before * task.ldc : group * task.stride_c);
-#ifdef SUBCUBIC_EPILOGUE
-  Extras extras = task.extras;
-#pragma unroll
-  for (int i = 0; i < Steps::operands; ++i)
-    if (!(Steps::matrices >> i & 1))
-      extras.data[i] = static_cast<const Extra*>(extras.data[i]) + group * task.stride_vectors;
-#endif  // SUBCUBIC_EPILOGUE
+  const Input* const A = rows_of_a(task, own_rows);
+  const Writer write(task, own_rows);
   float* const shared = shared_floats();
-  const auto write = [&](int row, int column, float sum) {
-    Output* to = C + row * task.ldc + column;
-    float value = task.alpha * sum;
-    if (task.beta != 0.f) value += task.beta * static_cast<float>(*to);
-#ifdef SUBCUBIC_EPILOGUE
-    value = Steps::apply(value, extras.scale, [&](int operand) {
-      Accumulator of_step;
-      widen(fetch(extra_at(extras, operand, before + row, column)), of_step);
-      return of_step;
-    });
-#endif  // SUBCUBIC_EPILOGUE
-    narrow(value, *to);
-  };
   for (int first = 0; first < count; first += ROWS) {
     const int rows = min(ROWS, count - first);
     begin.a = A + (first + row) * task.lda + k;

@@ -17,8 +17,8 @@ typedef struct SCHEME_product {
    * result does not depend on anything else but these two, the sizes and the alignment. */
   int32_t tile, split;
   /* From compute capability 9.0 on, what may happen while the kernel before it on the stream ends. 0: nothing; 1: the blocks
-   * are brought to the device, but read and write nothing; 2: the first elements of B are read, too, so that nothing before
-   * may write B. */
+   * are brought to the device, but read and write nothing, though the cache (L2) may be asked for the first elements of B; 2:
+   * these are read, too, so that nothing before may write B. */
   int32_t early;
   /* From the vectors of an epilogue of a group to the next one's; 0 where all groups share them, or there are none. The
    * rows of a residual are those of all groups, one after the other. */

@@ -27,24 +27,26 @@ __device__ __forceinline__ void computed_here(T*& address) {
 }
 
 // 4, 8 or 16 bytes that are read once, past the first cache; zero without reading unless `there`. Volatile, so that none
-// moves to the other side of a wait.
+// moves to the other side of a wait. Of a transposed B a lane reads along rows that are far apart, and it helps to bring
+// 256 bytes of each to L2; of a B as it is, rows come as a whole anyway, and a hint would only be in the way. A text has
+// one layout, so the hint is part of the emitted file.
 template <int WORDS>
 __device__ __forceinline__ void stream(uint32_t (&to)[WORDS], const void* from, bool there) {
   static_assert(WORDS == 1 || WORDS == 2 || WORDS == 4, "what one load takes");
   if constexpr (WORDS == 4)
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n"
         "mov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
-        "@p ld.global.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+        "@p ld.global.L1::no_allocate" SUBCUBIC_STREAM_HINT ".v4.u32 {%0, %1, %2, %3}, [%4];\n}"
         : "=&r"(to[0]), "=&r"(to[1]), "=&r"(to[2]), "=&r"(to[3])
         : "l"(from), "r"(static_cast<int>(there)));
   else if constexpr (WORDS == 2)
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %3, 0;\nmov.b32 %0, 0;\nmov.b32 %1, 0;\n"
-        "@p ld.global.L1::no_allocate.L2::256B.v2.u32 {%0, %1}, [%2];\n}"
+        "@p ld.global.L1::no_allocate" SUBCUBIC_STREAM_HINT ".v2.u32 {%0, %1}, [%2];\n}"
         : "=&r"(to[0]), "=&r"(to[1])
         : "l"(from), "r"(static_cast<int>(there)));
   else
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %2, 0;\nmov.b32 %0, 0;\n"
-        "@p ld.global.L1::no_allocate.L2::256B.u32 %0, [%1];\n}"
+        "@p ld.global.L1::no_allocate" SUBCUBIC_STREAM_HINT ".u32 %0, [%1];\n}"
         : "=&r"(to[0])
         : "l"(from), "r"(static_cast<int>(there)));
 }
