@@ -21,8 +21,10 @@ struct Extras {
 constexpr bool kFast = sizeof(Extra) == 2;
 template <class T>
 constexpr bool kCoarser = sizeof(T) == 2;
+#ifdef __CUDA_FP16_TYPES_EXIST__
 template <>
 [[maybe_unused]] constexpr bool kCoarser<__half> = false;
+#endif
 constexpr bool kCoarse = kCoarser<Extra>;  // BF16
 
 [[maybe_unused]] __device__ __forceinline__ float fast_exp2(float x) {

@@ -40,8 +40,8 @@ def bound(epilogue: Epilogue, c: np.ndarray, operands, dtype: str, error: float 
     for step in epilogue.steps:
         after = apply(Epilogue((step,)), value, operands)
         if step in SLOPE:
-            # Special functions are off by some units of what they are given, and of 16 bits, but for relu, by a fifth of a
-            # rounding of the result; where that is next to nothing, by nothing that counts.
+            # Special functions are off by some units of their argument, and of 16 bits, but for relu, by a fifth of
+            # a rounding of the result; where that is next to nothing, by nothing that counts.
             fast, least = (FAST[dtype], 1e-12) if dtype in FAST and step != "relu" else (16 * unit, 0.0)
             off = SLOPE[step] * off + 4 * unit * np.abs(value) + fast * np.abs(after) + least
         else:

@@ -27,6 +27,7 @@ struct __nv_bfloat16 {
 };
 
 // By the compiler's own half type, whose conversions round to nearest even and overflow to infinity, as on the device.
+#define __CUDA_FP16_TYPES_EXIST__  // as cuda_fp16.h says it
 struct __half {
   _Float16 value;
   __half() = default;

@@ -15,42 +15,74 @@ __device__ __forceinline__ void packed_by_now(u32 place, int size, float a, floa
                : "memory");
 }
 
-// Brings a tile's columns of each vector to shared memory, by one group for itself: both bring the same to the same place,
-// so nobody minds which of them was first. `column`: of the tile's first one in C.
-template <int TILE_N>
-[[maybe_unused]] __device__ __forceinline__ void bring_vectors(const Problem& p, u32 to, i64 column, int thread) {
-  if (2 * thread >= TILE_N) return;
-  const i64 pair = min(column + 2 * thread, p.columns - 2);
-  int vector = 0;
-#pragma unroll
-  for (int i = 0; i < Steps::operands; ++i)
-    if (!(Steps::matrices >> i & 1))
-      asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to + vector++ * TILE_N * 2 + 4 * thread),
-                   "l"(extra_at(p.extras, i, 0, pair))
-                   : "memory");
+// A pair of neighbours of 16 bits as numbers.
+__device__ __forceinline__ float2 both_of(u32 pair) {
+  Raw<2, Extra> raw;
+  reinterpret_cast<u32&>(raw.word[0]) = pair;
+  float2 two;
+  if constexpr (kCoarse)  // BF16 is the upper half of FP32
+    two = {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)};
+  else
+    widen(raw.element[0], two.x), widen(raw.element[1], two.y);
+  return two;
 }
-[[maybe_unused]] __device__ __forceinline__ u32 near_pair(u32 from) {
+
+// A pair of each vector, on its way to shared memory. A group takes a pair for each thread from memory, and some steps later
+// puts it there; both groups put the same to the same place, so nobody minds which of them was first.
+template <int TILE_N>
+struct Vectors {
+  u32 pairs[Steps::vectors ? Steps::vectors : 1];
+
+  // `column`: of the tile's first one in C. What is beyond C is its last pair.
+  __device__ __forceinline__ void fetch(const Problem& p, i64 column, int thread) {
+    const i64 pair = min(column + 2 * min(thread, TILE_N / 2 - 1), p.columns - 2);
+    int vector = 0;
+#pragma unroll
+    for (int i = 0; i < Steps::operands; ++i)
+      if (!(Steps::matrices >> i & 1)) pairs[vector++] = __ldg(reinterpret_cast<const u32*>(extra_at(p.extras, i, 0, pair)));
+  }
+  __device__ __forceinline__ void put(u32 to, int thread) const {
+    if (2 * thread >= TILE_N) return;
+#pragma unroll
+    for (int i = 0; i < Steps::vectors; ++i) {
+      if constexpr (Tile<TILE_N>::wide) {
+        const float2 two = both_of(pairs[i]);
+        asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to + 8 * thread), "f"(two.x), "f"(two.y) : "memory");
+      } else {
+        asm volatile("st.shared.b32 [%0], %1;" ::"r"(to + i * TILE_N * 2 + 4 * thread), "r"(pairs[i]) : "memory");
+      }
+    }
+  }
+};
+
+__device__ __forceinline__ u32 near_pair(u32 from) {
   u32 pair;
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(pair) : "r"(from));
   return pair;
 }
-[[maybe_unused]] __device__ __forceinline__ void vectors_came() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+[[maybe_unused]] __device__ __forceinline__ float2 near_wide(u32 from) {
+  float2 two;
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(two.x), "=f"(two.y) : "r"(from));
+  return two;
+}
 
 // Those of a thread's sums of a block of C, or of a half of them. Where a tile reaches beyond C they are of its last elements.
 // Vectors lie in shared memory, unless TILE_N is 0, and then in C's columns.
 template <int TILE_N>
 struct Operands {
+  static constexpr bool kNear = TILE_N > 0, kWide = kNear && Steps::vectors == 1;
   const Extras& extras;
   const char* rows[kExtraPlaces][2];  // of vectors both the same
   int column, last_column;            // of pairs
-  u32 near;                           // where the first vector's pair for the first sum lies
+  u32 near;                           // where the first vector begins
   Fetched<2> with[kPairsAtOnce];
+  float2 wide[kPairsAtOnce];  // of the only vector
   int batch;  // known to the compiler, since the loops over sums are unrolled
 
-  // `row`, `column`: of the first sum in C.
-  __device__ __forceinline__ Operands(const Problem& problem, i64 row, i64 column, u32 near = 0)
-      : extras(problem.extras), column(static_cast<int>(column)), last_column(static_cast<int>(problem.columns) - 2), near(near),
-        batch(-1) {
+  // `row`, `column`: of the first sum in C; `within`: the column in the tile.
+  __device__ __forceinline__ Operands(const Problem& problem, i64 row, i64 column, u32 vectors = 0, int within = 0)
+      : extras(problem.extras), column(static_cast<int>(column)), last_column(static_cast<int>(problem.columns) - 2),
+        near(vectors + within * (kWide ? 4 : 2)), batch(-1) {
 #pragma unroll
     for (int i = 0; i < Steps::operands; ++i)
 #pragma unroll
@@ -60,7 +92,7 @@ struct Operands {
       }
   }
 
-  // Fetches, if a sum of this number is the first of its batch that is asked for.
+  // Fetches, if a sum of this number is the first of its batch that is asked for. Both rows of two pairs have the same columns.
   __device__ __forceinline__ void reach(int sum) {
     if (batch == sum / (2 * kPairsAtOnce)) return;
     batch = sum / (2 * kPairsAtOnce);
@@ -70,14 +102,13 @@ struct Operands {
       int vector = 0;
 #pragma unroll
       for (int i = 0; i < Steps::operands; ++i) {
-        const bool is_near = TILE_N > 0 && !(Steps::matrices >> i & 1);
-        if (!is_near)
+        u32& word = reinterpret_cast<u32&>(with[j].of[i].word[0]);
+        if (!kNear || Steps::matrices >> i & 1)
           with[j].of[i].word[0] = __ldg(reinterpret_cast<const Unit*>(rows[i][pair & 1] + offset));
-        else if (pair % 2 == 0 || j == 0)  // both rows of a pair have the same columns
-          reinterpret_cast<u32&>(with[j].of[i].word[0]) = near_pair(near + vector * TILE_N * 2 + 16 * (pair >> 1));
+        else if (kWide)
+          wide[j] = j % 2 ? wide[j - 1] : near_wide(near + 32 * (pair >> 1));
         else
-          with[j].of[i].word[0] = with[j - 1].of[i].word[0];
-        vector += is_near;
+          word = j % 2 ? reinterpret_cast<u32&>(with[j - 1].of[i].word[0]) : near_pair(near + vector++ * TILE_N * 2 + 16 * (pair >> 1));
       }
     }
   }
@@ -85,17 +116,12 @@ struct Operands {
   // The steps on a sum as C would have it without them.
   __device__ __forceinline__ float applied(int sum, float x) {
     reach(sum);
-    const auto& pair = with[sum / 2 % kPairsAtOnce];
+    const int place = sum / 2 % kPairsAtOnce;
     return finished_unless_spoiled(x, [&](float y) {
       return Steps::apply(y, extras.scale, [&](int operand) {
-        float value;
-        if constexpr (kCoarse) {  // BF16 is the upper half of FP32
-          const u32 word = reinterpret_cast<const u32&>(pair.of[operand].word[0]);
-          value = __uint_as_float(sum % 2 ? word & 0xffff0000u : word << 16);
-        } else {
-          widen(pair.of[operand].element[sum % 2], value);
-        }
-        return value;
+        const bool matrix = Steps::matrices >> operand & 1;
+        const float2 two = kWide && !matrix ? wide[place] : both_of(reinterpret_cast<const u32&>(with[place].of[operand].word[0]));
+        return sum % 2 ? two.y : two.x;
       });
     });
   }

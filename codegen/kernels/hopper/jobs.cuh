@@ -31,8 +31,10 @@ struct Tile {
   static constexpr int barriers = stages * stage_bytes + kGroups * buffers * kBoxBytes;  // after stages and buffers
   static constexpr int notes = barriers + 16 * stages + 16 * kGroups + 16;  // of jobs, two for each group
 #ifdef SUBCUBIC_EPILOGUE
-  static constexpr int vectors = notes + 2 * kGroups * 16;  // of an epilogue, a tile's columns of each
-  static constexpr int shared_bytes = 1024 + vectors + (sizeof(Extra) == 2 ? Steps::vectors * TILE_N * 2 : 0);
+  // A tile's columns of each vector of an epilogue: one of them is wide, in FP32, for which more leave no room.
+  static constexpr int vectors = notes + 2 * kGroups * 16;
+  static constexpr bool wide = Steps::vectors == 1;
+  static constexpr int shared_bytes = 1024 + vectors + (sizeof(Extra) == 2 ? Steps::vectors * TILE_N * (wide ? 4 : 2) : 0);
 #else  // SUBCUBIC_EPILOGUE
   static constexpr int shared_bytes = 1024 + notes + 2 * kGroups * 16;      // 1024 to align the stages
 #endif  // SUBCUBIC_EPILOGUE

@@ -151,6 +151,7 @@ struct Consumer {
     ring.advance();
 #ifdef SUBCUBIC_EPILOGUE
     for (int i = 0; i < turn.count; ++i) publisher.foresee(turn.first + i, job);
+    Vectors<TILE_N> vectors;
 #endif  // SUBCUBIC_EPILOGUE
 #pragma unroll 1
     for (int left = steps - 1; left > 0; --left) {
@@ -165,7 +166,10 @@ struct Consumer {
         publisher.meanwhile(left);
       }
 #ifdef SUBCUBIC_EPILOGUE
-      if (left == 2 && next >= 0) publisher.bring(next, job);
+      // When they are put, nobody reads those of the publication before any more: the other group is at most as many steps
+      // behind as the ring has stages.
+      if (left == 4 && next >= 0) publisher.fetch(vectors, next, job);
+      if (left == 2 && next >= 0) publisher.put(vectors, next, job);
 #endif  // SUBCUBIC_EPILOGUE
       if (left == 1 && lends_after(next, job)) {
         wait_for_reader(1 - group);
@@ -201,7 +205,9 @@ struct Consumer {
 #ifdef SUBCUBIC_EPILOGUE
         if (Steps::vectors > 0 && publisher.finishes(turn.first + i, job)) {
           consumers_sync();  // both have read the vectors of the one before
-          publisher.bring(turn.first + i, job);
+          Vectors<TILE_N> vectors;
+          publisher.fetch(vectors, turn.first + i, job);
+          publisher.put(vectors, turn.first + i, job);
         }
 #endif  // SUBCUBIC_EPILOGUE
         while (kMostAtOnce > 1 && publisher.coming()) publisher.receive();

@@ -227,12 +227,13 @@ struct Publisher {
     const int kind = kPublications[publication].kind;
     return !DIRECT && (kind == kFinish || kind == kWhole) && !shares<DIRECT>(problem, of_job);
   }
-  // Brings the vectors that a publication needs. Nobody reads those of the one before any more: the other group is at most
-  // as many steps behind as the ring has stages.
-  __device__ __forceinline__ void bring(int publication, int of_job) const {
+  // Fetches the vectors that a publication needs, and puts them to shared memory.
+  __device__ __forceinline__ void fetch(Vectors<TILE_N>& vectors, int publication, int of_job) const {
     if (Steps::vectors == 0 || !finishes(publication, of_job)) return;
-    const i64 column = static_cast<i64>(kPublications[publication].column) * problem.N + shared_read(note(of_job) + 4);
-    bring_vectors<TILE_N>(problem, shared + T::vectors, column, thread);
+    vectors.fetch(problem, static_cast<i64>(kPublications[publication].column) * problem.N + shared_read(note(of_job) + 4), thread);
+  }
+  __device__ __forceinline__ void put(const Vectors<TILE_N>& vectors, int publication, int of_job) const {
+    if (Steps::vectors > 0 && finishes(publication, of_job)) vectors.put(shared + T::vectors, thread);
   }
   // A publication after the product that begins now may need a part of a residual.
   __device__ __forceinline__ void foresee(int publication, int of_job) const {
@@ -398,9 +399,8 @@ struct Publisher {
     }
     if constexpr (kSomeAside<ADD>)
       if (thread == 0) stores_read<0>();
-    if constexpr (Steps::vectors > 0) vectors_came();
     if constexpr (Steps::vectors > 0 || kSomeAside<ADD>) group_sync(group);
-    Operands<TILE_N> operands(problem, row_of(row, 0), column_of(column, 0), shared + T::vectors + thread % 4 * 4);
+    Operands<TILE_N> operands(problem, row_of(row, 0), column_of(column, 0), shared + T::vectors, thread % 4 * 2);
     const auto value = [&](int i, float own, float came) {
       float sum = ADD ? problem.scale * (c * own + came) : c * own;
       // Where C is a single block, tiles reach beyond its edge.
