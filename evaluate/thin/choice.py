@@ -28,7 +28,7 @@ from evaluate.trial import WrongError
 from evaluate.verdicts import Verdict, Verdicts, generator_hash
 
 _TUNING_S = BUDGET_S + 2.0  # what looking for a tile takes
-_BUILD_S = 10.0  # compiling before the first one of a type
+_BUILD_S = 15.0  # compiling before the first one of a type
 _MOST_WAITING = 4096
 _LAUNCH_S, _BYTES_S = 3e-6, 2e12  # of a product, so that its time is rather taken for too short
 _REFUSALS: tuple[type[Exception], ...] = (
