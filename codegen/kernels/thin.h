@@ -20,8 +20,8 @@ SCHEME_EXTRAS
 int SCHEME_open(void** handle);
 
 /* How many tiles there are; the columns of C that one takes, 0 for a number that there is not; the most blocks that can
- * share the depth on the handle's device. The last tiles bring B through shared memory by bulk copies; the rule leaves them
- * out where a device has not got them, and a launch refuses them there. */
+ * share the depth on the handle's device, of which the last tiles may take 8 alone. Those bring B through shared memory by bulk
+ * copies; the rule leaves them out where a device has not got them, and a launch refuses them there. */
 int SCHEME_tiles(void);
 int SCHEME_columns(int tile);
 int SCHEME_most_split(void* handle);

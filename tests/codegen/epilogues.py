@@ -42,7 +42,7 @@ def bound(epilogue: Epilogue, c: np.ndarray, operands, dtype: str, error: float 
         if step in SLOPE:
             # Special functions are off by some units of their argument, and of 16 bits, but for relu, by a fifth of
             # a rounding of the result; where that is next to nothing, by nothing that counts.
-            fast, least = (FAST[dtype], 1e-12) if dtype in FAST and step != "relu" else (16 * unit, 0.0)
+            fast, least = (FAST[dtype], 3e-12) if dtype in FAST and step != "relu" else (16 * unit, 0.0)
             off = SLOPE[step] * off + 4 * unit * np.abs(value) + fast * np.abs(after) + least
         else:
             factor = np.abs(operands[step]) if step in ("column_scale", "scale") else 1.0

@@ -285,6 +285,37 @@ def test_b_may_be_what_the_kernel_before_writes(opened):
     assert left.nbytes and right.nbytes and other.nbytes  # they live until here
 
 
+@pytest.mark.parametrize("apart", [0, 72])
+def test_groups_of_b_may_lie_anywhere(opened, apart):
+    """All on one matrix, or at distances that are no multiple of a row; drivers may refuse a map of the latter."""
+    import cupy
+
+    kernel, (dtype, c_dtype, layout) = opened
+    groups, m, k, n = 3, 5, 1032, 8192
+    a, b, _ = integers(groups, m, k, n)
+    b = b if apart else np.repeat(b[:1], groups, axis=0)
+    distance = k * n + apart if apart else 0
+    stored = np.zeros((groups - 1) * distance + k * n)
+    for group in range(groups if apart else 1):
+        matrix = b[group].T if layout == "nt" else b[group]
+        stored[group * distance : group * distance + k * n] = matrix.ravel()
+    left, right = (cupy.asarray(x.astype(NUMPY[dtype]).view(np.uint16)) for x in (a, stored))
+    exact = (a.astype(np.float32) @ b.astype(np.float32)).astype(NUMPY[c_dtype]).astype(float)
+    for tile in range(-1, len(kernel.tiles)):
+        out = cupy.zeros((groups, m, n * NUMPY[c_dtype].itemsize), np.uint8)
+        product = Product(
+            *(groups, m, n, k, 1.0, 0.0, left.data.ptr, k, m * k, right.data.ptr, n if layout == "nn" else k, distance),
+            *(out.data.ptr, n, m * n, None, tile, 0, 1),
+        )
+        try:
+            kernel.launch(cupy.cuda.get_current_stream().ptr, product)
+        except KernelError as error:
+            assert apart and tile >= 0 and "cuTensorMapEncodeTiled" in str(error), (tile, error)
+            continue
+        found = cupy.asnumpy(out).view(NUMPY[c_dtype]).astype(float)
+        np.testing.assert_array_equal(found, exact, f"tile {tile}")
+
+
 def test_a_split_that_the_device_has_not_is_refused(opened):
     kernel, _ = opened
     if kernel.most_split == 16:

@@ -1,6 +1,6 @@
-// The operands of an epilogue for a thread's part of a tile. The tensor cores wait while sums go through its steps, so vectors
-// are brought to shared memory before, a residual into L2, and the operands of several pairs are fetched at once.
-#include "jobs.cuh"
+// The steps of an epilogue on a thread's part of a tile, and their operands. The tensor cores wait meanwhile, so vectors are
+// brought to shared memory before, a residual into L2, and the operands of several pairs are fetched at once.
+#include "narrow.cuh"
 
 namespace {
 
@@ -108,7 +108,8 @@ struct Operands {
         else if (kWide)
           wide[j] = j % 2 ? wide[j - 1] : near_wide(near + 32 * (pair >> 1));
         else
-          word = j % 2 ? reinterpret_cast<u32&>(with[j - 1].of[i].word[0]) : near_pair(near + vector++ * TILE_N * 2 + 16 * (pair >> 1));
+          word = j % 2 ? reinterpret_cast<u32&>(with[j - 1].of[i].word[0])
+                       : near_pair(near + vector++ * TILE_N * 2 + 16 * (pair >> 1));
       }
     }
   }
@@ -120,12 +121,88 @@ struct Operands {
     return finished_unless_spoiled(x, [&](float y) {
       return Steps::apply(y, extras.scale, [&](int operand) {
         const bool matrix = Steps::matrices >> operand & 1;
-        const float2 two = kWide && !matrix ? wide[place] : both_of(reinterpret_cast<const u32&>(with[place].of[operand].word[0]));
+        const float2 two =
+            kWide && !matrix ? wide[place] : both_of(reinterpret_cast<const u32&>(with[place].of[operand].word[0]));
         return sum % 2 ? two.y : two.x;
       });
     });
   }
 };
+
+// Two sums of a publisher in a register of its window, after adding what has come and the steps. The tensor cores wait
+// meanwhile, and the steps of one sum depend on each other, so registers are needed for several at once.
+template <bool ADD, class Publisher, int COUNT>
+__device__ __forceinline__ void pack_finished(Publisher& p, float (&sums)[COUNT], float c, u32 spare) {
+  using T = typename Publisher::T;
+  // The next product may go on with the sums, and with the window they leave few registers for the steps. Some wait in the
+  // buffers, unless those hold what has come: so many float4s of each thread, half of what fits.
+  constexpr bool kSomeAside = kPartialSums && (T::narrow || !ADD);
+  constexpr int kAside = T::buffers * kBoxBytes / kRowOfThreads / 2;
+  const int row = shared_read(p.note(p.job)), column = shared_read(p.note(p.job) + 4);
+  bool fine = true;
+  if constexpr (ADD && T::staged) {
+    p.wait_for(0);
+    p.wait_for(1);
+  }
+  if constexpr (kSomeAside)
+    if (p.thread == 0) stores_read<0>();
+  if constexpr (Steps::vectors > 0 || kSomeAside) group_sync(p.group);
+  Operands<Publisher::kTileN> operands(p.problem, p.row_of(row, 0), p.column_of(column, 0), p.shared + T::vectors,
+                                       p.thread % 4 * 2);
+  const auto value = [&](int i, float own, float came) {
+    float sum = ADD ? p.problem.scale * (c * own + came) : c * own;
+    // Where C is a single block, tiles reach beyond its edge.
+    if constexpr (kScaled)
+      sum = unscaled_at(sum, p.problem, min(p.row_of(row, i), p.problem.rows - 1),
+                        min(p.column_of(column, i), p.problem.columns - 1));
+    if constexpr (kGuarded) fine &= finite(sum);
+    return operands.applied(i, sum);
+  };
+  const auto two = [&](int i, float own, float next, float came, float came_next) {
+    p.window[i] = packed<Output>(value(2 * i, own, came), value(2 * i + 1, next, came_next));
+  };
+  if constexpr (kSomeAside) {
+    const Widener widen(T::narrow && ADD ? p.bounds.of(kPublications[p.now].slot) - kTop : 0);
+    const auto added = [&](int i, float own, float next) {
+      float low = 0.f, high = 0.f;
+      if constexpr (ADD) widen(p.window[i], low, high);
+      two(i, own, next, low, high);
+    };
+    const auto four = [&](int i, const float* own) {  // numbers i and i + 1 of the window
+      added(i, own[0], own[1]);
+      added(i + 1, own[2], own[3]);
+      if (i % 4 == 2)
+        packed_by_now(p.staging(), p.problem.K, p.window[i - 2], p.window[i - 1], p.window[i], p.window[i + 1]);
+    };
+    const u32 aside = p.staging() + p.thread * 16;
+    unrolled<0, kAside>([&](auto I) { shared_store<decltype(I)::value * kRowOfThreads>(aside, &sums[4 * decltype(I)::value]); });
+#pragma unroll
+    for (int i = 2 * kAside; i < T::sums / 2; i += 2) four(i, &sums[2 * i]);
+    unrolled<0, kAside>([&](auto I) {
+      float own[4];
+      shared_load<decltype(I)::value * kRowOfThreads>(aside, own);
+      four(2 * decltype(I)::value, own);
+    });
+    unrolled<0, kAside>([&](auto I) { shared_load<decltype(I)::value * kRowOfThreads>(aside, &sums[4 * decltype(I)::value]); });
+  } else {
+#pragma unroll
+    for (int i = 0; i < T::window / 2; ++i) {
+      two(i, sums[2 * i], sums[2 * i + 1], ADD ? p.window[2 * i] : 0.f, ADD ? p.window[2 * i + 1] : 0.f);
+      if (ADD && i % 4 == 3)
+        packed_by_now(p.staging(), p.problem.K, p.window[i - 3], p.window[i - 2], p.window[i - 1], p.window[i]);
+    }
+    unrolled<0, (T::sums - T::window) / 4>([&](auto I) {
+      constexpr int i = decltype(I)::value, a = T::window + 4 * i;
+      float v[4] = {0.f, 0.f, 0.f, 0.f};
+      if constexpr (ADD && T::staged) shared_load<i % 8 * kRowOfThreads>((i < 8 ? p.staging() : spare) + p.thread * 16, v);
+      two(a / 2, sums[a], sums[a + 1], v[0], v[1]);
+      two(a / 2 + 1, sums[a + 2], sums[a + 3], v[2], v[3]);
+      if (ADD && i % 2 == 1)
+        packed_by_now(p.staging(), p.problem.K, p.window[a / 2 - 2], p.window[a / 2 - 1], p.window[a / 2], p.window[a / 2 + 1]);
+    });
+  }
+  note_unless(fine, p.problem.header);
+}
 
 // Asks for a row of each matrix, from a place that is aligned like a tile.
 template <int TILE_N>

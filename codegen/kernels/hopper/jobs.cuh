@@ -35,6 +35,9 @@ struct Tile {
   static constexpr int vectors = notes + 2 * kGroups * 16;
   static constexpr bool wide = Steps::vectors == 1;
   static constexpr int shared_bytes = 1024 + vectors + (sizeof(Extra) == 2 ? Steps::vectors * TILE_N * (wide ? 4 : 2) : 0);
+  static_assert(shared_bytes <= 227 * 1024, "there is no room for so many vectors");
+  static_assert(TILE_N == kDirectTile || least - 2 >= stages, "vectors are put two steps before the end of a product, when the "
+                                                              "other group has begun it");
 #else  // SUBCUBIC_EPILOGUE
   static constexpr int shared_bytes = 1024 + notes + 2 * kGroups * 16;      // 1024 to align the stages
 #endif  // SUBCUBIC_EPILOGUE

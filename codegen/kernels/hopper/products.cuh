@@ -167,7 +167,7 @@ struct Consumer {
       }
 #ifdef SUBCUBIC_EPILOGUE
       // When they are put, nobody reads those of the publication before any more: the other group is at most as many steps
-      // behind as the ring has stages.
+      // behind as the ring has stages, and a product has at least two more.
       if (left == 4 && next >= 0) publisher.fetch(vectors, next, job);
       if (left == 2 && next >= 0) publisher.put(vectors, next, job);
 #endif  // SUBCUBIC_EPILOGUE

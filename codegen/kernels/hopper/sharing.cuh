@@ -85,12 +85,14 @@ __device__ __forceinline__ void combine(const Problem& p, int tile, int group, i
     const int from_row = block / kBlocksN * p.M + row, from_column = block % kBlocksN * p.N + column + half * T::sums;
     Operands<0> operands(p, from_row, from_column);
     bool fine = true;
-    // All of them before any is written, also what is beyond the edge: no branch stands between the steps of several.
+    // All of them before any is written, also what is beyond the edge and counts for a guard then: no branch stands between the
+    // steps of several.
 #pragma unroll
     for (int j = 0; j < T::sums / 2; ++j) {
       float sum = p.scale * sums[j];
       if constexpr (kScaled)
-        sum = unscaled_at(sum, p, min(from_row + 8ll * (j / 2 % 2), p.rows - 1), min(from_column + 8ll * (j / 4) + j % 2, p.columns - 1));
+        sum = unscaled_at(sum, p, min(from_row + 8ll * (j / 2 % 2), p.rows - 1),
+                          min(from_column + 8ll * (j / 4) + j % 2, p.columns - 1));
       if constexpr (kGuarded) fine &= finite(sum);
       sums[j] = operands.applied(j, sum);
     }

@@ -222,6 +222,7 @@ struct Publisher {
   }
 
 #ifdef SUBCUBIC_EPILOGUE
+  static constexpr int kTileN = TILE_N;
   // Whether a publication completes a block whose elements go through the steps as they are packed.
   __device__ __forceinline__ bool finishes(int publication, int of_job) const {
     const int kind = kPublications[publication].kind;
@@ -230,7 +231,8 @@ struct Publisher {
   // Fetches the vectors that a publication needs, and puts them to shared memory.
   __device__ __forceinline__ void fetch(Vectors<TILE_N>& vectors, int publication, int of_job) const {
     if (Steps::vectors == 0 || !finishes(publication, of_job)) return;
-    vectors.fetch(problem, static_cast<i64>(kPublications[publication].column) * problem.N + shared_read(note(of_job) + 4), thread);
+    const i64 column = static_cast<i64>(kPublications[publication].column) * problem.N + shared_read(note(of_job) + 4);
+    vectors.fetch(problem, column, thread);
   }
   __device__ __forceinline__ void put(const Vectors<TILE_N>& vectors, int publication, int of_job) const {
     if (Steps::vectors > 0 && finishes(publication, of_job)) vectors.put(shared + T::vectors, thread);
@@ -277,10 +279,17 @@ struct Publisher {
       write_direct(sums, c);
     } else {
       calls = T::boxes + kCalls;
+#ifdef SUBCUBIC_EPILOGUE
+      if (adds())
+        pack_finished<true>(*this, sums, c, spare);
+      else if (kPacksFirst)
+        pack_finished<!kPacksFirst>(*this, sums, c * problem.scale, spare);
+#else  // SUBCUBIC_EPILOGUE
       if (adds())
         pack<true>(sums, c, spare);
       else if (kPacksFirst)
         pack<!kPacksFirst>(sums, c * problem.scale, spare);
+#endif  // SUBCUBIC_EPILOGUE
     }
   }
 
@@ -381,79 +390,6 @@ struct Publisher {
   }
 
 #ifdef SUBCUBIC_EPILOGUE
-  // The next product may go on with the sums, and with the window they leave few registers for the steps. Some wait in the
-  // buffers, unless those hold what has come: so many float4s of each thread, half of what fits.
-  template <bool ADD>
-  static constexpr bool kSomeAside = kPartialSums && (T::narrow || !ADD);
-  static constexpr int kAside = T::buffers * kBoxBytes / kRowOfThreads / 2;
-
-  // Two sums in a register of the window, after adding what has come and the steps. The tensor cores wait meanwhile, and the
-  // steps of one sum depend on each other, so registers are needed for several at once.
-  template <bool ADD>
-  __device__ __forceinline__ void pack(float (&sums)[T::sums], float c, u32 spare) {
-    const int row = shared_read(note(job)), column = shared_read(note(job) + 4);
-    bool fine = true;
-    if constexpr (ADD && T::staged) {
-      wait_for(0);
-      wait_for(1);
-    }
-    if constexpr (kSomeAside<ADD>)
-      if (thread == 0) stores_read<0>();
-    if constexpr (Steps::vectors > 0 || kSomeAside<ADD>) group_sync(group);
-    Operands<TILE_N> operands(problem, row_of(row, 0), column_of(column, 0), shared + T::vectors, thread % 4 * 2);
-    const auto value = [&](int i, float own, float came) {
-      float sum = ADD ? problem.scale * (c * own + came) : c * own;
-      // Where C is a single block, tiles reach beyond its edge.
-      if constexpr (kScaled)
-        sum = unscaled_at(sum, problem, min(row_of(row, i), problem.rows - 1), min(column_of(column, i), problem.columns - 1));
-      if constexpr (kGuarded) fine &= finite(sum);
-      return operands.applied(i, sum);
-    };
-    const auto two = [&](int i, float own, float next, float came, float came_next) {
-      window[i] = packed<Output>(value(2 * i, own, came), value(2 * i + 1, next, came_next));
-    };
-    if constexpr (kSomeAside<ADD>) {
-      const Widener widen(T::narrow && ADD ? bounds.of(kPublications[now].slot) - kTop : 0);
-      const auto added = [&](int i, float own, float next) {
-        float low = 0.f, high = 0.f;
-        if constexpr (ADD) widen(window[i], low, high);
-        two(i, own, next, low, high);
-      };
-      const auto four = [&](int i, const float* own) {  // numbers i and i + 1 of the window
-        added(i, own[0], own[1]);
-        added(i + 1, own[2], own[3]);
-        if (i % 4 == 2)
-          packed_by_now(staging(), problem.K, window[i - 2], window[i - 1], window[i], window[i + 1]);
-      };
-      const u32 aside = staging() + thread * 16;
-      unrolled<0, kAside>([&](auto I) { shared_store<decltype(I)::value * kRowOfThreads>(aside, &sums[4 * decltype(I)::value]); });
-#pragma unroll
-      for (int i = 2 * kAside; i < T::sums / 2; i += 2) four(i, &sums[2 * i]);
-      unrolled<0, kAside>([&](auto I) {
-        float own[4];
-        shared_load<decltype(I)::value * kRowOfThreads>(aside, own);
-        four(2 * decltype(I)::value, own);
-      });
-      unrolled<0, kAside>([&](auto I) { shared_load<decltype(I)::value * kRowOfThreads>(aside, &sums[4 * decltype(I)::value]); });
-    } else {
-#pragma unroll
-      for (int i = 0; i < T::window / 2; ++i) {
-        two(i, sums[2 * i], sums[2 * i + 1], ADD ? window[2 * i] : 0.f, ADD ? window[2 * i + 1] : 0.f);
-        if (ADD && i % 4 == 3)
-          packed_by_now(staging(), problem.K, window[i - 3], window[i - 2], window[i - 1], window[i]);
-      }
-      unrolled<0, (T::sums - T::window) / 4>([&](auto I) {
-        constexpr int i = decltype(I)::value, a = T::window + 4 * i;
-        float v[4] = {0.f, 0.f, 0.f, 0.f};
-        if constexpr (ADD && T::staged) shared_load<i % 8 * kRowOfThreads>((i < 8 ? staging() : spare) + thread * 16, v);
-        two(a / 2, sums[a], sums[a + 1], v[0], v[1]);
-        two(a / 2 + 1, sums[a + 2], sums[a + 3], v[2], v[3]);
-        if (ADD && i % 2 == 1)
-          packed_by_now(staging(), problem.K, window[a / 2 - 2], window[a / 2 - 1], window[a / 2], window[a / 2 + 1]);
-      });
-    }
-    note_unless(fine, problem.header);
-  }
 #else  // SUBCUBIC_EPILOGUE
   // Two sums in a register of the window, after adding what has come.
   template <bool ADD>

@@ -74,7 +74,16 @@ Status launch(const Handle& handle, cudaStream_t stream, const SCHEME_product& p
   if (!with.streamed[more])
     return checked(queue(with.registers[more], grid, with.threads, with.shared[more], stream, early, task), "the thin kernel");
   TensorMap map;
-  if (Status wrong = encode(handle.encoder, p, with.box, map)) return wrong;
+  if (Status wrong = encode(handle.encoder, p, with.box, map)) {
+    if (p.tile >= 0) return wrong;
+    Handle without = handle;  // nobody has asked for bulk copies
+    without.encoder = nullptr;
+#ifdef SUBCUBIC_EPILOGUE
+    return launch(without, stream, p, given);
+#else  // SUBCUBIC_EPILOGUE
+    return launch(without, stream, p);
+#endif  // SUBCUBIC_EPILOGUE
+  }
   // Blocks that stay: each does one tile of columns after the other.
   const int64_t places = handle.places(split), turns = tiles * p.groups;
   const dim3 staying(split, static_cast<unsigned>(turns < places ? turns : places));

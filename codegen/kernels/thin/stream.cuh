@@ -173,7 +173,9 @@ __global__ void __launch_bounds__(Tile::threads, 1)
 #pragma unroll
             for (int i = 0; i < ROWS / 8; ++i) multiply_add(sums[j][i], b[0], b[1], b[2], b[3], a[i][h][0], a[i][h][1]);
           }
-        __syncwarp();  // before the slot is filled again
+        // Before the slot is filled again. What was read of it is in registers, since products need it, or will be, some
+        // hundred clocks before a copy could come.
+        __syncwarp();
         request(slot);
         if (++slot == R::slots) slot = 0, parity ^= 1;
       }

@@ -43,7 +43,7 @@ __device__ __forceinline__ void await(uint32_t barrier, int parity) {
 }
 
 // A box of B from a place along its rows, a row and a group on; zeros where there is no matrix. Its lines of L2 are the
-// first to go again, since nobody reads them a second time: that is the policy in the last operand.
+// first to go again, since up to 16 rows of A read them once: that is the policy in the last operand.
 __device__ __forceinline__ void copy_box(uint32_t to, const TensorMap& map, uint32_t barrier, int along, int line, int group) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint "
