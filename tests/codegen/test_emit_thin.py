@@ -18,7 +18,7 @@ TRIVIAL = PLANS["trivial"]
     ("arch", "dtype", "c_dtype", "layout"),
     [
         ("sm_90", "bf16", None, "nn"),
-        ("sm_90", "fp16", "fp32", "nt"),
+        rare("sm_90", "fp16", "fp32", "nt"),
         rare("sm_80", "bf16", None, "nt"),
         rare("sm_89", "fp16", None, "nn"),
         rare("sm_100", "bf16", "fp32", "nn"),

@@ -47,15 +47,16 @@ CASES += [rare("sm_90a", "winograd", {"dtype": "bf16", "overlap": 2, "guard": Tr
 CASES += [rare("sm_90a", "4x4x2", {"dtype": "bf16", "overlap": 1, "constant_b": True})]
 CASES += [rare("sm_90a", "rational", {"dtype": "bf16", "pending_bits": 32})]
 CASES += [("sm_90a", "trivial", MIXED), rare("sm_90a", "winograd", MIXED)]
-CASES += [("sm_90a", "winograd", {"dtype": "fp16", "c_dtype": "fp32", "layout": "nt"})]
-CASES += [rare("sm_90a", "winograd", {"dtype": "fp16", "c_dtype": "fp32", "layout": layout}) for layout in ("tn", "tt")]
+CASES += [
+    rare("sm_90a", "winograd", {"dtype": "fp16", "c_dtype": "fp32", "layout": layout}) for layout in ("nt", "tn", "tt")
+]
 CASES += [("sm_80", scheme, {"dtype": "bf16"}) for scheme in ("trivial", "winograd2")]
 CASES += [rare("sm_80", "3x3x3", {"dtype": "bf16"})]
 CASES += [
     rare("sm_90a", "winograd", {"dtype": "bf16", "scale": True}),
-    ("sm_80", "winograd", {"dtype": "bf16", "scale": True}),
+    rare("sm_80", "winograd", {"dtype": "bf16", "scale": True}),
 ]
-CASES += [("sm_80", "winograd", MIXED), ("sm_120", "winograd", {"dtype": "fp16"})]
+CASES += [rare("sm_80", "winograd", MIXED), ("sm_120", "winograd", {"dtype": "fp16"})]
 
 # Where sums go through the steps some more may spill.
 FINISHED = {"bias,gelu": 16, "bias,residual,gelu": 48}

@@ -74,7 +74,7 @@ def test_groups_have_as_many_rows_as_the_offsets_say(tmp_path):
         np.testing.assert_array_equal(found[0], exact + c[0])
 
 
-@pytest.mark.parametrize("layout", ["nn", "nt"])
+@pytest.mark.parametrize("layout", ["nn", rare("nt")])
 def test_what_is_not_finite_stays_in_its_rows_and_columns(layout, tmp_path):
     kernel = built(tmp_path, "bf16", "fp32", layout)
     a, b, c = (x.astype(float) for x in integers(1, 5, 200, 72))
@@ -86,7 +86,7 @@ def test_what_is_not_finite_stays_in_its_rows_and_columns(layout, tmp_path):
     assert np.isfinite(found).sum() == np.isfinite(exact).sum() > 250
 
 
-@pytest.mark.parametrize("layout", ["nn", "nt"])
+@pytest.mark.parametrize("layout", [rare("nn"), "nt"])
 def test_one_operand_may_serve_all_groups(layout, tmp_path):
     kernel = built(tmp_path, "fp16", "fp16", layout)
     a, _, c = integers(3, 4, 72, 40)
@@ -181,7 +181,7 @@ BREAKS = {
 @pytest.mark.parametrize(
     ("layout", "old", "new"),
     [
-        (layout, *pair) if number % 3 == 0 else rare(layout, *pair)
+        (layout, *pair) if number % 6 == 0 else rare(layout, *pair)
         for layout, pairs in BREAKS.items()
         for number, pair in enumerate(pairs)
     ],
