@@ -13,7 +13,7 @@ from evaluate.kernel import KernelError
 from evaluate.thin.kernel import Product
 from tests.codegen.epilogues import bound, drawn
 from tests.codegen.fused_on_host import NUMPY
-from tests.codegen.thin_on_host import address, built, grouped, integers, multiplied
+from tests.codegen.thin_on_host import address, breaks, built, grouped, integers, multiplied, replacing
 from tests.fuzzing import rare
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ was not found; install it")
@@ -178,20 +178,9 @@ BREAKS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("layout", "old", "new"),
-    [
-        (layout, *pair) if number % 6 == 0 else rare(layout, *pair)
-        for layout, pairs in BREAKS.items()
-        for number, pair in enumerate(pairs)
-    ],
-)
+@pytest.mark.parametrize(("layout", "old", "new"), breaks(BREAKS, 3))
 def test_the_emulation_notices_what_is_wrong(layout, old, new, tmp_path):
-    def change(text):
-        assert old in text
-        return text.replace(old, new)
-
-    kernel = built(tmp_path, "bf16", "bf16", layout, change)
+    kernel = built(tmp_path, "bf16", "bf16", layout, replacing(old, new))
     wrong = 0
     shapes = (5, 456, 200, 4, 0), (40, 456, 72, 2, 1), (13, 200, 40, 1, 1), (3, 77, 21, 2, 0)
     for tile, (m, k, n, split, backwards) in product(range(len(kernel.tiles)), shapes):

@@ -14,7 +14,19 @@ from evaluate.thin.kernel import Product, Way
 from evaluate.thin.ways import handful
 from tests.codegen.epilogues import bound, drawn
 from tests.codegen.fused_on_host import NUMPY
-from tests.codegen.thin_on_host import BOTH, FEW, SAME, STREAMED, address, built, grouped, integers, multiplied
+from tests.codegen.thin_on_host import (
+    BOTH,
+    FEW,
+    SAME,
+    STREAMED,
+    address,
+    breaks,
+    built,
+    grouped,
+    integers,
+    multiplied,
+    replacing,
+)
 from tests.fuzzing import rare
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ was not found; install it")
@@ -147,20 +159,9 @@ BREAKS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("layout", "old", "new"),
-    [
-        (layout, *pair) if number % 6 == 0 else rare(layout, *pair)
-        for layout, pairs in BREAKS.items()
-        for number, pair in enumerate(pairs)
-    ],
-)
+@pytest.mark.parametrize(("layout", "old", "new"), breaks(BREAKS, 6))
 def test_the_emulation_notices_what_is_wrong(layout, old, new, tmp_path):
-    def change(text):
-        assert old in text
-        return text.replace(old, new)
-
-    kernel = built(tmp_path, "bf16", "bf16", layout, change, tiles=STREAMED[layout], multiprocessors=2)
+    kernel = built(tmp_path, "bf16", "bf16", layout, replacing(old, new), tiles=STREAMED[layout], multiprocessors=2)
     wrong = 0
     for tile in range(len(kernel.tiles)):
         for i, (groups, m, k, n, gap, _, _) in enumerate(SHAPES):

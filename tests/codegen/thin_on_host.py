@@ -17,6 +17,7 @@ from evaluate.thin.kernel import SIGNATURES, Product, ThinKernel
 from tests.codegen.fused_on_host import NUMPY
 from tests.codegen.on_host import matrix
 from tests.codegen.schemes import plans
+from tests.fuzzing import rare
 
 PLAN = plans()["trivial"]
 FEW = {
@@ -31,6 +32,25 @@ STREAMED = {
 BOTH = {layout: FEW[layout] + STREAMED[layout] for layout in FEW}
 REPLACED = ("thin/ptx", "thin/stream_ptx", "thin/encode", "thin/queue")
 SAME: Callable[[str], str] = lambda text: text  # noqa: E731
+
+
+def breaks(texts: dict[str, list[tuple[str, str]]], every: int) -> list[object]:
+    """Cases of a layout and of texts that are replaced by wrong ones; one of ``every`` runs always."""
+    return [
+        (layout, *pair) if number % every == 0 else rare(layout, *pair)
+        for layout, pairs in texts.items()
+        for number, pair in enumerate(pairs)
+    ]
+
+
+def replacing(old: str, new: str) -> Callable[[str], str]:
+    """A change of a kernel's text, which has to have what is replaced."""
+
+    def change(text: str) -> str:
+        assert old in text
+        return text.replace(old, new)
+
+    return change
 
 
 def compiled(
