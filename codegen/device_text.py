@@ -49,7 +49,8 @@ def joined(names: Sequence[str], dtypes: Sequence[str], epilogue: Epilogue = NOT
     Returns:
         The includes of system headers, sorted, and everything else.
     """
-    bodies, includes = zip(*(_source(name, epilogue) for name in names), strict=True)
+    few = "hopper/few" in names
+    bodies, includes = zip(*(_source(name, epilogue, few) for name in names), strict=True)
     headers = {"fp16": "#include <cuda_fp16.h>", "bf16": "#include <cuda_bf16.h>"}
     unneeded = {line for dtype, line in headers.items() if dtype not in dtypes}
     needed = {line for lines in includes for line in lines} - unneeded
@@ -67,9 +68,9 @@ def guarded(includes: str) -> str:
     return "\n".join([*both, "#ifdef __CUDACC_RTC__", *_INTEGERS, "#else", *host, "#endif\n"])
 
 
-def _source(name: str, epilogue: Epilogue) -> tuple[str, list[str]]:
+def _source(name: str, epilogue: Epilogue, few: bool) -> tuple[str, list[str]]:
     """A file of ``kernels/`` without its includes, and those of them that are not of its neighbours."""
     text = files("codegen.kernels").joinpath(*f"{name}.cuh".split("/")).read_text(encoding="utf-8")
-    text = switched(text, epilogue)
+    text = switched(text, epilogue, few)
     found = re.findall(r"^#include <.*>$", text, flags=re.M)
     return re.sub(r"(^#include .*\n)+\n*", "", text, flags=re.M), found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from codegen.device_text import STORAGE
 from codegen.epilogue import NOTHING, Epilogue
 from codegen.fused_tables import sources
@@ -29,6 +31,7 @@ PARTS = (
     "fused_host",
     "fused_selftest",
 )
+_FEW = {"hopper/products": "hopper/few", "hopper/run": "hopper/few_host"}  # what follows these files
 # Columns of the tiles of C that are stored in bulk, and of all others.
 _BULK_TILES, _DIRECT_TILE = (192, 256), 128
 _LANES = 32  # of a warp, each of which keeps the scale of one slot
@@ -89,7 +92,8 @@ def emit_hopper(
     found = ordered(plan, kinds)
     narrow = _narrow(found, kinds, pending_bits)
     tables = _tables(found, kinds, _switches(pace, share, narrow))
-    return fused_text(found, kinds, FAMILY, "sm_90a", PARTS, version, units, tables, "fp16" if narrow else "fp32")
+    parts = _with_few(PARTS) if _plain(found, kinds) else PARTS
+    return fused_text(found, kinds, FAMILY, "sm_90a", parts, version, units, tables, "fp16" if narrow else "fp32")
 
 
 def prefix(
@@ -109,6 +113,16 @@ def prefix(
     return fused_prefix(
         plan, types(dtype, plane_dtype, c_dtype, layout, overlap, constant_b, scale, guard, epilogue), FAMILY
     )
+
+
+def _plain(found: Schedule, kinds: Types) -> bool:
+    """Whether there is one product, of blocks as they lie, so that few tiles can have a kernel of their own."""
+    as_they_lie = len(found.turns) == 1 and not found.planes_a and not found.planes_b
+    return as_they_lie and kinds.output != "fp32" and not kinds.scaled and not kinds.guarded
+
+
+def _with_few(parts: Sequence[str]) -> list[str]:
+    return [one for part in parts for one in ((part, _FEW[part]) if part in _FEW else (part,))]
 
 
 def _narrow(found: Schedule, kinds: Types, pending_bits: int | None) -> bool:

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 from codegen.epilogue import ACTIVATIONS, MATRICES, SCALE, Epilogue
 
-# Lines of ``kernels/`` for kernels with an epilogue, and those that stand in their place without one. They are sorted
-# out here rather than by the preprocessor, so that a kernel without epilogue says nothing of it.
+# Lines of ``kernels/`` for kernels with an epilogue, and those that stand in their place without one; the same for
+# kernels with a way of their own for few tiles. They are sorted out here rather than by the preprocessor, so that a
+# kernel without them says nothing of them.
 _SWITCH = re.compile(
-    r"^#ifdef SUBCUBIC_EPILOGUE\n(.*?)(?:^#else  // SUBCUBIC_EPILOGUE\n(.*?))?^#endif  // SUBCUBIC_EPILOGUE\n",
+    r"^#ifdef SUBCUBIC_(EPILOGUE|FEW)\n(.*?)(?:^#else  // SUBCUBIC_\1\n(.*?))?^#endif  // SUBCUBIC_\1\n",
     flags=re.M | re.S,
 )
 _MEANING = {
@@ -22,9 +23,10 @@ _MEANING = {
 }
 
 
-def switched(text: str, epilogue: Epilogue) -> str:
-    """A file of ``kernels/`` with the lines that are for kernels with an epilogue, or without."""
-    return _SWITCH.sub(lambda found: (found[1] if epilogue else found[2]) or "", text)
+def switched(text: str, epilogue: Epilogue, few: bool = False) -> str:
+    """A file of ``kernels/`` with the lines for kernels with an epilogue, or without; the same for few tiles."""
+    on = {"EPILOGUE": bool(epilogue), "FEW": few}
+    return _SWITCH.sub(lambda found: found[2 if on[found[1]] else 3] or "", text)
 
 
 def filling(epilogue: Epilogue) -> str:

@@ -36,6 +36,7 @@ MODULES = (
     "tests.codegen.test_planes_gpu",
     "tests.codegen.test_thin_gpu",
     "tests.codegen.test_epilogue_gpu",
+    "tests.codegen.test_few_gpu",
 )
 _SOURCES = ("catalog", "codegen", "evaluate", "tests")
 _SUFFIXES = (".py", ".cuh", ".h", ".c", ".csv", ".h5")

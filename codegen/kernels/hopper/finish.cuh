@@ -15,6 +15,17 @@ __device__ __forceinline__ void packed_by_now(u32 place, int size, float a, floa
                : "memory");
 }
 
+// A part of an operand. Where a kernel may come before the one before has ended, what it reads is not constant as long as it is
+// there.
+template <class T>
+__device__ __forceinline__ T read_extra(const T* from) {
+#ifdef SUBCUBIC_FEW
+  return *from;
+#else  // SUBCUBIC_FEW
+  return __ldg(from);
+#endif  // SUBCUBIC_FEW
+}
+
 // A pair of neighbours of 16 bits as numbers.
 __device__ __forceinline__ float2 both_of(u32 pair) {
   Raw<2, Extra> raw;
@@ -39,13 +50,13 @@ struct Vectors {
     int vector = 0;
 #pragma unroll
     for (int i = 0; i < Steps::operands; ++i)
-      if (!(Steps::matrices >> i & 1)) pairs[vector++] = __ldg(reinterpret_cast<const u32*>(extra_at(p.extras, i, 0, pair)));
+      if (!(Steps::matrices >> i & 1)) pairs[vector++] = read_extra(reinterpret_cast<const u32*>(extra_at(p.extras, i, 0, pair)));
   }
   __device__ __forceinline__ void put(u32 to, int thread) const {
     if (2 * thread >= TILE_N) return;
 #pragma unroll
     for (int i = 0; i < Steps::vectors; ++i) {
-      if constexpr (Tile<TILE_N>::wide) {
+      if constexpr (Steps::vectors == 1) {
         const float2 two = both_of(pairs[i]);
         asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to + 8 * thread), "f"(two.x), "f"(two.y) : "memory");
       } else {
@@ -104,7 +115,7 @@ struct Operands {
       for (int i = 0; i < Steps::operands; ++i) {
         u32& word = reinterpret_cast<u32&>(with[j].of[i].word[0]);
         if (!kNear || Steps::matrices >> i & 1)
-          with[j].of[i].word[0] = __ldg(reinterpret_cast<const Unit*>(rows[i][pair & 1] + offset));
+          with[j].of[i].word[0] = read_extra(reinterpret_cast<const Unit*>(rows[i][pair & 1] + offset));
         else if (kWide)
           wide[j] = j % 2 ? wide[j - 1] : near_wide(near + 32 * (pair >> 1));
         else

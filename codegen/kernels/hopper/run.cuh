@@ -249,6 +249,13 @@ Status load_kernel() {
                  "loading the kernel");
 }
 
+#ifdef SUBCUBIC_FEW
+Status load_few();
+// The quickest launch of what is for few tiles, if that is quicker than any tile of the other kernel; else null. `others`: the
+// time of that, as time_of counts.
+Status (*few_tiles(const Machine& machine, const Work& w, double others))(const Machine&, cudaStream_t, const Work&);
+
+#endif  // SUBCUBIC_FEW
 Status open_machine(Machine& machine) {
   int device = 0, major = 0, minor = 0, multiprocessors = 0;
   cudaError_t code = cudaGetDevice(&device);
@@ -267,6 +274,9 @@ Status open_machine(Machine& machine) {
     if (!status) status = load_kernel<192, false>();
     if (!status) status = load_kernel<256, false>();
   }
+#ifdef SUBCUBIC_FEW
+  if (!status) status = load_few();
+#endif  // SUBCUBIC_FEW
   return status;
 }
 
@@ -280,6 +290,10 @@ double time_of(const Machine& machine, const Work& w, double cost) {
 Status run(const Machine& machine, cudaStream_t stream, const Work& w) {
   if constexpr (sizeof(Output) == 2) {
     if (bulk_stores(w)) {
+#ifdef SUBCUBIC_FEW
+      const double some = time_of<192>(machine, w, kNarrowCost), many = time_of<256>(machine, w, 1);
+      if (const auto launched = few_tiles(machine, w, some < many ? some : many)) return launched(machine, stream, w);
+#endif  // SUBCUBIC_FEW
       if (time_of<192>(machine, w, kNarrowCost) < time_of<256>(machine, w, 1)) return launch<192, false>(machine, stream, w);
       return launch<256, false>(machine, stream, w);
     }

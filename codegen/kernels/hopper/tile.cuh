@@ -11,6 +11,18 @@
 
 namespace {
 
+// 16 registers of packed numbers of each thread of a group as a box of C.
+__device__ __forceinline__ void write_box(u32 to, int thread, const float* packs) {
+  // stmatrix: lanes 0-7, 8-15, 16-23, 24-31 give the rows of four 8 x 8 matrices: rows 0-7 and 8-15 of the warp's 16
+  // rows in columns 0-7, then both in columns 8-15. Chunks of 8 columns are swizzled with the row.
+  const u32 row = to + ((thread >> 5) * 16 + ((thread >> 3) & 1) * 8 + (thread & 7)) * 128;
+  const u32 chunk = ((thread >> 4) & 1) ^ (thread & 7);
+  unrolled<0, 4>([&](auto I) {
+    constexpr int i = decltype(I)::value;
+    store_matrices(row + ((chunk ^ (2 * i)) << 4), packs[4 * i], packs[4 * i + 1], packs[4 * i + 2], packs[4 * i + 3]);
+  });
+}
+
 // Few registers are left beside accumulators and window, so what can be found again quickly is not kept.
 template <int TILE_N, bool DIRECT>
 struct Publisher {
@@ -104,7 +116,7 @@ struct Publisher {
     else if (!DIRECT)
       unrolled<0, T::boxes + kCalls>([&](auto P) {
         constexpr int p = decltype(P)::value;
-        if (calls == T::boxes + kCalls - p) move<p, T::boxes>([&] { write_box(buffer(p), &window[16 * p]); },
+        if (calls == T::boxes + kCalls - p) move<p, T::boxes>([&] { write_box(buffer(p), thread, &window[16 * p]); },
                                                                 [&](int piece) { store_box(piece); });
       });
     --calls;
@@ -147,17 +159,6 @@ struct Publisher {
   }
   __device__ __forceinline__ void store_rows(int piece) const { to_slot(4 * piece, buffer(piece), kBoxBytes); }
 
-  // 16 registers of packed numbers as a box of C.
-  __device__ __forceinline__ void write_box(u32 to, const float* packs) const {
-    // stmatrix: lanes 0-7, 8-15, 16-23, 24-31 give the rows of four 8 x 8 matrices: rows 0-7 and 8-15 of the warp's 16
-    // rows in columns 0-7, then both in columns 8-15. Chunks of 8 columns are swizzled with the row.
-    const u32 row = to + ((thread >> 5) * 16 + ((thread >> 3) & 1) * 8 + (thread & 7)) * 128;
-    const u32 chunk = ((thread >> 4) & 1) ^ (thread & 7);
-    unrolled<0, 4>([&](auto I) {
-      constexpr int i = decltype(I)::value;
-      store_matrices(row + ((chunk ^ (2 * i)) << 4), packs[4 * i], packs[4 * i + 1], packs[4 * i + 2], packs[4 * i + 3]);
-    });
-  }
   __device__ __forceinline__ void store_box(int box) const {
     const int row = shared_read(note(job)), column = shared_read(note(job) + 4) + 64 * box;
     // Blocks end where boxes do. What lies behind the last ones is not in the map.
