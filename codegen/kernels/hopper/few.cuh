@@ -190,31 +190,26 @@ struct FewConsumer {
     return ring.shared + T::stages * T::stage_bytes + (T::buffers * group + box % 2) * kBoxBytes;
   }
 
-  // Boxes of a tile, from one of them on.
-  template <int FROM, int BOXES, class Value>
+  // 64 columns of a tile.
+  template <int BOX, class Value>
   __device__ __forceinline__ void write(int row, int column, bool last, Value&& value) {
-    constexpr int end = FROM + kBoxesAtOnce < BOXES ? FROM + kBoxesAtOnce : BOXES;
-    float packs[(end - FROM) * 16];
+    float packs[16];
 #pragma unroll
-    for (int i = 0; i < (end - FROM) * 16; ++i) packs[i] = packed<Output>(value(32 * FROM + 2 * i), value(32 * FROM + 2 * i + 1));
+    for (int i = 0; i < 16; ++i) packs[i] = packed<Output>(value(32 * BOX + 2 * i), value(32 * BOX + 2 * i + 1));
+    const u32 to = place(BOX, last);
     if (!last) {
-      if (thread == 0) stores_read<(FROM > 0 && kBoxesAtOnce == 1)>();
+      if (thread == 0) stores_read<(BOX > 0)>();  // the box before the one before has left
       group_sync(group);
     }
-    unrolled<FROM, end>([&](auto B) { write_box(place(decltype(B)::value, last), thread, &packs[16 * (decltype(B)::value - FROM)]); });
+    write_box(to, thread, packs);
     fence_shared();
     group_sync(group);
     if (thread == 0) {
-      unrolled<FROM, end>([&](auto B) {
-        constexpr int box = decltype(B)::value;
-        // What lies behind the last rows and columns is not in the map.
-        if (row < p.M && column + 64 * box < p.N) store_2d(&maps.c, place(box, last), column + 64 * box, row);
-      });
+      // What lies behind the last rows and columns is not in the map.
+      if (row < p.M && column + 64 * BOX < p.N) store_2d(&maps.c, to, column + 64 * BOX, row);
       stores_commit();
     }
-    if constexpr (end < BOXES) write<end, BOXES>(row, column, last, value);
   }
-  static constexpr int kBoxesAtOnce = 2;
 
   template <int TILE_N>
   __device__ __forceinline__ void tile(int row, int column, bool last) {
@@ -237,7 +232,7 @@ struct FewConsumer {
 #else  // SUBCUBIC_EPILOGUE
     const auto value = [&](int i) { return p.scale * sums[i]; };
 #endif  // SUBCUBIC_EPILOGUE
-    write<0, TILE_N / 64>(row, column, last, value);
+    unrolled<0, TILE_N / 64>([&](auto B) { write<decltype(B)::value>(row, column, last, value); });
   }
 };
 
