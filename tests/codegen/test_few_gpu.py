@@ -32,7 +32,7 @@ KINDS = [
 # M, N, K of one way each, in the order in which they are looked for: the least depth of each, and edges.
 SHAPES = {
     (128, 0): [(512, 4096, 768), (300, 4032, 1000)],
-    (192, 0): [(512, 6144, 640), (40, 8000, 776)],
+    (192, 0): [(512, 6144, 640), (140, 8000, 776)],
     (256, 0): [(512, 8192, 512), (1024, 4160, 584)],
     (192, 192): [(512, 12288, 512), (264, 12608, 520)],
     (256, 192): [(512, 14336, 512), (508, 14400, 840)],
@@ -80,7 +80,7 @@ def clusters() -> int:
 
 def way_of(m: int, n: int, k: int) -> tuple[int, int] | None:
     """The first way that has a tile or two for each pair of blocks."""
-    for way in SHAPES:
+    for way in SHAPES if m > 128 else ():
         if -(-k // 64) >= LEAST.get(way, 8) and -(-m // 256) * -(-n // sum(way)) <= clusters():
             return way
     return None
