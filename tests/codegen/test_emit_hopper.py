@@ -51,6 +51,24 @@ def test_what_has_no_pending_tiles_is_the_same_with_narrow_ones():
 
 
 @pytest.mark.parametrize(
+    ("found", "options"),
+    [
+        (WINOGRAD, {}),
+        (plan(classical(Format(1, 1, 2))), {}),
+        *((plan(classical(Format(1, 1, 1))), options) for options in ({"scale": True}, {"guard": True})),
+        (plan(classical(Format(1, 1, 1))), {"c_dtype": "fp32"}),
+        (plan(classical(Format(1, 1, 1))), {"plane_dtype": "fp16", "scale": True}),
+    ],
+    ids=str,
+)
+def test_few_tiles_have_a_kernel_of_their_own_in_plain_products_alone(found, options):
+    plain = emit_hopper(plan(classical(Format(1, 1, 1))), epilogue="bias,gelu")
+    assert "void few<256, 192>(" in plain and plain.count("few_tiles(machine, w, ") == 1
+    text = emit_hopper(found, **options)
+    assert "few<" not in text and "few_tiles" not in text
+
+
+@pytest.mark.parametrize(
     ("found", "options", "message"),
     [
         (WINOGRAD, {"pending_bits": 8}, "pending tiles have 16 or 32 bits, not 8"),

@@ -1,6 +1,7 @@
 """Epilogues as data: what they are, what they mean, and that a text without one says nothing of them."""
 
 import ctypes
+import itertools
 import math
 from importlib.resources import files
 
@@ -126,8 +127,9 @@ def test_every_switch_of_the_device_code_is_resolved():
         if path.name.endswith((".cuh", ".h")):
             text = path.read_text(encoding="utf-8")
             switches += text.count("#ifdef SUBCUBIC_EPILOGUE\n")
-            for epilogue in (Epilogue(), EVERY):
-                assert "SUBCUBIC_EPILOGUE" not in switched(text, epilogue), path
+            for epilogue, few in itertools.product((Epilogue(), EVERY), (False, True)):
+                found = switched(text, epilogue, few)
+                assert "SUBCUBIC_EPILOGUE" not in found and "SUBCUBIC_FEW" not in found, path
     assert switches > 20
 
 
