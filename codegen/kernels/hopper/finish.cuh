@@ -178,7 +178,7 @@ __device__ __forceinline__ void pack_finished(Publisher& p, float (&sums)[COUNT]
   const auto value = [&](int i, float own, float came) {
     if constexpr (kFolds) {
       const float more = operands.added_first(i);
-      return operands.applied_after_first(i, fmaf(own, c, ADD ? fmaf(came, times, more) : more));
+      return operands.applied_after_first(i, ADD ? fmaf(came, times, fmaf(own, c, more)) : fmaf(own, c, more));
     }
     float sum = ADD ? p.problem.scale * (c * own + came * times) : c * own;
     // Where C is a single block, tiles reach beyond its edge.
