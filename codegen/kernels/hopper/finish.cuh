@@ -57,8 +57,10 @@ struct Vectors {
 #pragma unroll
     for (int i = 0; i < Steps::vectors; ++i) {
       if constexpr (Steps::vectors == 1) {
+        // What a thread of a quarter warp needs of 16 columns lies together.
         const float2 two = both_of(pairs[i]);
-        asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to + 8 * thread), "f"(two.x), "f"(two.y) : "memory");
+        const u32 place = to + thread / 8 * 64 + thread % 4 * 16 + thread / 4 % 2 * 8;
+        asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(place), "f"(two.x), "f"(two.y) : "memory");
       } else {
         asm volatile("st.shared.b32 [%0], %1;" ::"r"(to + i * TILE_N * 2 + 4 * thread), "r"(pairs[i]) : "memory");
       }
@@ -71,10 +73,10 @@ __device__ __forceinline__ u32 near_pair(u32 from) {
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(pair) : "r"(from));
   return pair;
 }
-[[maybe_unused]] __device__ __forceinline__ float2 near_wide(u32 from) {
-  float2 two;
-  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(two.x), "=f"(two.y) : "r"(from));
-  return two;
+[[maybe_unused]] __device__ __forceinline__ float4 near_wide(u32 from) {
+  float4 four;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(four.x), "=f"(four.y), "=f"(four.z), "=f"(four.w) : "r"(from));
+  return four;
 }
 
 // Those of a thread's sums of a block of C, or of a half of them. Where a tile reaches beyond C they are of its last elements.
@@ -93,7 +95,7 @@ struct Operands {
   // `row`, `column`: of the first sum in C; `within`: the column in the tile.
   __device__ __forceinline__ Operands(const Problem& problem, i64 row, i64 column, u32 vectors = 0, int within = 0)
       : extras(problem.extras), column(static_cast<int>(column)), last_column(static_cast<int>(problem.columns) - 2),
-        near(vectors + within * (kWide ? 4 : 2)), batch(-1) {
+        near(vectors + within * (kWide ? 8 : 2)), batch(-1) {
 #pragma unroll
     for (int i = 0; i < Steps::operands; ++i)
 #pragma unroll
@@ -117,7 +119,7 @@ struct Operands {
         if (!kNear || Steps::matrices >> i & 1)
           with[j].of[i].word[0] = read_extra(reinterpret_cast<const Unit*>(rows[i][pair & 1] + offset));
         else if (kWide)
-          wide[j] = j % 2 ? wide[j - 1] : near_wide(near + 32 * (pair >> 1));
+          reach_wide(j, pair);
         else
           word = j % 2 ? reinterpret_cast<u32&>(with[j - 1].of[i].word[0])
                        : near_pair(near + vector++ * TILE_N * 2 + 16 * (pair >> 1));
@@ -125,18 +127,36 @@ struct Operands {
     }
   }
 
+  // Four pairs have the same 16 columns.
+  __device__ __forceinline__ void reach_wide(int j, int pair) {
+    if (j % 4) return;
+    const float4 four = near_wide(near + 64 * (pair / 4));
+    wide[j] = wide[j + 1] = {four.x, four.y};
+    wide[j + 2] = wide[j + 3] = {four.z, four.w};
+  }
+
+  // Of a sum, after reach().
+  __device__ __forceinline__ float operand_of(int sum, int operand) const {
+    const int place = sum / 2 % kPairsAtOnce;
+    const bool matrix = Steps::matrices >> operand & 1;
+    const float2 two = kWide && !matrix ? wide[place] : both_of(reinterpret_cast<const u32&>(with[place].of[operand].word[0]));
+    return sum % 2 ? two.y : two.x;
+  }
+
   // The steps on a sum as C would have it without them.
   __device__ __forceinline__ float applied(int sum, float x) {
     reach(sum);
-    const int place = sum / 2 % kPairsAtOnce;
-    return finished_unless_spoiled(x, [&](float y) {
-      return Steps::apply(y, extras.scale, [&](int operand) {
-        const bool matrix = Steps::matrices >> operand & 1;
-        const float2 two =
-            kWide && !matrix ? wide[place] : both_of(reinterpret_cast<const u32&>(with[place].of[operand].word[0]));
-        return sum % 2 ? two.y : two.x;
-      });
-    });
+    return finished_unless_spoiled(
+        x, [&](float y) { return Steps::apply(y, extras.scale, [&](int operand) { return operand_of(sum, operand); }); });
+  }
+
+  // What the first step adds to a sum, or 0, and the other steps.
+  __device__ __forceinline__ float added_first(int sum) {
+    reach(sum);
+    return Steps::first < 0 ? 0.f : operand_of(sum, Steps::first < 0 ? 0 : Steps::first);
+  }
+  __device__ __forceinline__ float applied_after_first(int sum, float x) {
+    return Steps::after_first(x, extras.scale, [&](int operand) { return operand_of(sum, operand); });
   }
 };
 
@@ -160,8 +180,18 @@ __device__ __forceinline__ void pack_finished(Publisher& p, float (&sums)[COUNT]
   if constexpr (Steps::vectors > 0 || kSomeAside) group_sync(p.group);
   Operands<Publisher::kTileN> operands(p.problem, p.row_of(row, 0), p.column_of(column, 0), p.shared + T::vectors,
                                        p.thread % 4 * 2);
+  // What has come is multiplied by a power of two. All factors of it are one, and the first step is a part of the sum: as the
+  // sum has it, unless that has to be looked at before.
+  constexpr bool kFolds = !kScaled && !kGuarded;
+  const float power_of_two = T::narrow && ADD ? power(p.bounds.of(kPublications[p.now].slot) - kTop) : 1.f;
+  const float times = kFolds && ADD ? p.problem.scale * power_of_two : power_of_two;
+  if (kFolds && ADD) c *= p.problem.scale;
   const auto value = [&](int i, float own, float came) {
-    float sum = ADD ? p.problem.scale * (c * own + came) : c * own;
+    if constexpr (kFolds) {
+      const float more = operands.added_first(i);
+      return operands.applied_after_first(i, ADD ? fmaf(came, times, fmaf(own, c, more)) : fmaf(own, c, more));
+    }
+    float sum = ADD ? p.problem.scale * (c * own + came * times) : c * own;
     // Where C is a single block, tiles reach beyond its edge.
     if constexpr (kScaled)
       sum = unscaled_at(sum, p.problem, min(p.row_of(row, i), p.problem.rows - 1),
@@ -173,10 +203,9 @@ __device__ __forceinline__ void pack_finished(Publisher& p, float (&sums)[COUNT]
     p.window[i] = packed<Output>(value(2 * i, own, came), value(2 * i + 1, next, came_next));
   };
   if constexpr (kSomeAside) {
-    const Widener widen(T::narrow && ADD ? p.bounds.of(kPublications[p.now].slot) - kTop : 0);
     const auto added = [&](int i, float own, float next) {
       float low = 0.f, high = 0.f;
-      if constexpr (ADD) widen(p.window[i], low, high);
+      if constexpr (ADD) widened(p.window[i], low, high);
       two(i, own, next, low, high);
     };
     const auto four = [&](int i, const float* own) {  // numbers i and i + 1 of the window
