@@ -57,7 +57,7 @@ struct Vectors {
 #pragma unroll
     for (int i = 0; i < Steps::vectors; ++i) {
       if constexpr (Steps::vectors == 1) {
-        // What a thread of a quarter warp needs of 16 columns lies together.
+        // What a thread needs of 16 columns lies together.
         const float2 two = both_of(pairs[i]);
         const u32 place = to + thread / 8 * 64 + thread % 4 * 16 + thread / 4 % 2 * 8;
         asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(place), "f"(two.x), "f"(two.y) : "memory");
@@ -150,10 +150,13 @@ struct Operands {
         x, [&](float y) { return Steps::apply(y, extras.scale, [&](int operand) { return operand_of(sum, operand); }); });
   }
 
-  // What the first step adds to a sum, or 0, and the other steps.
+  // What the first step adds to a sum, or else 0; and the steps on a sum that has it.
   __device__ __forceinline__ float added_first(int sum) {
     reach(sum);
-    return Steps::first < 0 ? 0.f : operand_of(sum, Steps::first < 0 ? 0 : Steps::first);
+    if constexpr (Steps::first < 0)
+      return 0.f;
+    else
+      return operand_of(sum, Steps::first);
   }
   __device__ __forceinline__ float applied_after_first(int sum, float x) {
     return Steps::after_first(x, extras.scale, [&](int operand) { return operand_of(sum, operand); });
@@ -180,16 +183,20 @@ __device__ __forceinline__ void pack_finished(Publisher& p, float (&sums)[COUNT]
   if constexpr (Steps::vectors > 0 || kSomeAside) group_sync(p.group);
   Operands<Publisher::kTileN> operands(p.problem, p.row_of(row, 0), p.column_of(column, 0), p.shared + T::vectors,
                                        p.thread % 4 * 2);
-  // What has come is multiplied by a power of two. All factors of it are one, and the first step is a part of the sum: as the
-  // sum has it, unless that has to be looked at before.
+  // Factors of all sums are multiplied before, and what the first step adds is the last term of a sum: two instructions for all
+  // that. Not where a sum has to be looked at, or loses a power of two, before the steps. Nothing holds off widening until the
+  // power is known, as a Widener does: that is done right before the steps anyway, for a pack at a time.
   constexpr bool kFolds = !kScaled && !kGuarded;
-  const float power_of_two = T::narrow && ADD ? power(p.bounds.of(kPublications[p.now].slot) - kTop) : 1.f;
-  const float times = kFolds && ADD ? p.problem.scale * power_of_two : power_of_two;
-  if (kFolds && ADD) c *= p.problem.scale;
+  float times = T::narrow && ADD ? power(p.bounds.of(kPublications[p.now].slot) - kTop) : 1.f;  // for what has come
+  if (kFolds && ADD) {
+    c *= p.problem.scale;
+    times *= p.problem.scale;
+  }
   const auto value = [&](int i, float own, float came) {
     if constexpr (kFolds) {
       const float more = operands.added_first(i);
-      return operands.applied_after_first(i, ADD ? fmaf(came, times, fmaf(own, c, more)) : fmaf(own, c, more));
+      const float sum = fmaf(own, c, more);
+      return operands.applied_after_first(i, ADD ? fmaf(came, times, sum) : sum);
     }
     float sum = ADD ? p.problem.scale * (c * own + came * times) : c * own;
     // Where C is a single block, tiles reach beyond its edge.
