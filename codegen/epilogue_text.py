@@ -117,7 +117,8 @@ def steps_text(epilogue: Epilogue, extra: str) -> str:
     lines += [f"__device__ __forceinline__ Accumulator {name}(Accumulator x);" for name in used]
     lines += [
         f"using Extra = {extra};",
-        "// What is done to each element of C; matrices: a bit for each operand that is one, the others are vectors; first: the",
+        "// What is done to each element of C; matrices: a bit for each operand that is one, the others are vectors; "
+        "first: the",
         "// operand that the first step adds, or -1.",
         "struct Steps {",
         f"  static constexpr int operands = {len(names)}, matrices = {matrices}, vectors = {vectors}, first = {first};",

@@ -57,10 +57,8 @@ struct Vectors {
 #pragma unroll
     for (int i = 0; i < Steps::vectors; ++i) {
       if constexpr (Steps::vectors == 1) {
-        // What a thread needs of 16 columns lies together.
         const float2 two = both_of(pairs[i]);
-        const u32 place = to + thread / 8 * 64 + thread % 4 * 16 + thread / 4 % 2 * 8;
-        asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(place), "f"(two.x), "f"(two.y) : "memory");
+        asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to + 8 * thread), "f"(two.x), "f"(two.y) : "memory");
       } else {
         asm volatile("st.shared.b32 [%0], %1;" ::"r"(to + i * TILE_N * 2 + 4 * thread), "r"(pairs[i]) : "memory");
       }
@@ -73,10 +71,10 @@ __device__ __forceinline__ u32 near_pair(u32 from) {
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(pair) : "r"(from));
   return pair;
 }
-[[maybe_unused]] __device__ __forceinline__ float4 near_wide(u32 from) {
-  float4 four;
-  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(four.x), "=f"(four.y), "=f"(four.z), "=f"(four.w) : "r"(from));
-  return four;
+[[maybe_unused]] __device__ __forceinline__ float2 near_wide(u32 from) {
+  float2 two;
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(two.x), "=f"(two.y) : "r"(from));
+  return two;
 }
 
 // Those of a thread's sums of a block of C, or of a half of them. Where a tile reaches beyond C they are of its last elements.
@@ -95,7 +93,7 @@ struct Operands {
   // `row`, `column`: of the first sum in C; `within`: the column in the tile.
   __device__ __forceinline__ Operands(const Problem& problem, i64 row, i64 column, u32 vectors = 0, int within = 0)
       : extras(problem.extras), column(static_cast<int>(column)), last_column(static_cast<int>(problem.columns) - 2),
-        near(vectors + within * (kWide ? 8 : 2)), batch(-1) {
+        near(vectors + within * (kWide ? 4 : 2)), batch(-1) {
 #pragma unroll
     for (int i = 0; i < Steps::operands; ++i)
 #pragma unroll
@@ -119,20 +117,12 @@ struct Operands {
         if (!kNear || Steps::matrices >> i & 1)
           with[j].of[i].word[0] = read_extra(reinterpret_cast<const Unit*>(rows[i][pair & 1] + offset));
         else if (kWide)
-          reach_wide(j, pair);
+          wide[j] = j % 2 ? wide[j - 1] : near_wide(near + 32 * (pair >> 1));
         else
           word = j % 2 ? reinterpret_cast<u32&>(with[j - 1].of[i].word[0])
                        : near_pair(near + vector++ * TILE_N * 2 + 16 * (pair >> 1));
       }
     }
-  }
-
-  // Four pairs have the same 16 columns.
-  __device__ __forceinline__ void reach_wide(int j, int pair) {
-    if (j % 4) return;
-    const float4 four = near_wide(near + 64 * (pair / 4));
-    wide[j] = wide[j + 1] = {four.x, four.y};
-    wide[j + 2] = wide[j + 3] = {four.z, four.w};
   }
 
   // Of a sum, after reach().
