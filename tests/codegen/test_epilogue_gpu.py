@@ -146,7 +146,9 @@ def test_steps_are_applied_once_to_sums_that_are_exact(which, name, options):
                 before = alpha * exact + beta * c
                 got = launched(found, a, b, c, operands, gap, alpha, beta, offset)
                 off = np.abs(got - apply(epilogue, before, operands))
-                assert (off <= bound(epilogue, before, operands, output)).all(), (m, n, k, gap, alpha, beta)
+                # The first step is added to a partial sum in FP32, which may be larger than the whole one.
+                error = 2.0**-22 * np.abs(before).max()
+                assert (off <= bound(epilogue, before, operands, output, error)).all(), (m, n, k, gap, alpha, beta)
 
 
 @pytest.mark.parametrize(("name", "options"), MANY, ids=str)
