@@ -111,26 +111,16 @@ def steps_text(epilogue: Epilogue, extra: str) -> str:
     used = [name for name in ACTIVATIONS if name in epilogue.steps]
     matrices = sum(1 << i for i, name in enumerate(names) if name in MATRICES)
     vectors = sum(name not in MATRICES for name in names)
-    added = int(_statement(epilogue.steps[0], names).startswith("x += "))
-    first = names.index(epilogue.steps[0]) if added else -1
     lines = ["#ifndef __CUDACC_RTC__  // host code", declaration(epilogue) + "#endif", "", "namespace {", ""]
     lines += [f"__device__ __forceinline__ Accumulator {name}(Accumulator x);" for name in used]
     lines += [
         f"using Extra = {extra};",
-        "// What is done to each element of C; matrices: a bit for each operand that is one, the others are vectors; "
-        "first: the",
-        "// operand that the first step adds, or -1.",
+        "// What is done to each element of C; matrices: a bit for each operand that is one, the others are vectors.",
         "struct Steps {",
-        f"  static constexpr int operands = {len(names)}, matrices = {matrices}, vectors = {vectors}, first = {first};",
+        f"  static constexpr int operands = {len(names)}, matrices = {matrices}, vectors = {vectors};",
         "  template <class Get>",
         "  static __device__ __forceinline__ Accumulator apply(Accumulator x, Accumulator scale, Get get) {",
-        *(f"    {_statement(step, names)}" for step in epilogue.steps[:added]),
-        "    return after_first(x, scale, get);",
-        "  }",
-        "  // The others, or all of them if the first one adds nothing.",
-        "  template <class Get>",
-        "  static __device__ __forceinline__ Accumulator after_first(Accumulator x, Accumulator scale, Get get) {",
-        *(f"    {_statement(step, names)}" for step in epilogue.steps[added:]),
+        *(f"    {_statement(step, names)}" for step in epilogue.steps),
         "    return x;",
         "  }",
         "#ifndef __CUDACC_RTC__  // host code",

@@ -86,36 +86,16 @@ template <int BOUND = 1000>
   return relu(x) - size * logistic(size);
 }
 
-// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), and (1 + tanh(z)) / 2 = 1 / (1 + exp(-2 z)). The polynomials are log2(w)
-// as far as t w is not below 2^-25 (t = 5.3), with which w has an error of 2^-12.9 of it for BF16. For FP16 it is one of 2^-14.3
-// while t w is a normal number (t < 4), and then t w is off by less than 2^-28. Beyond t = 5.3 it is off by less than 3e-12 for
-// BF16 and 2e-11 for FP16, and from 10 on there is nothing left of it.
+// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), and (1 + tanh(z)) / 2 = 1 / (1 + exp(-2 z)).
 [[maybe_unused]] __device__ __forceinline__ Accumulator gelu_tanh(Accumulator x) {
-  const Accumulator t = size_of(x);
+  const Accumulator size = size_of(x);
   if constexpr (kFast) {
-    float log_w;
-    if constexpr (kCoarse) {
-      log_w = -5.53322953e-05f * t + 1.21197148e-03f;
-      log_w = log_w * t - 9.90821717e-03f;
-      log_w = log_w * t + 3.16573656e-02f;
-      log_w = log_w * t - 7.95102341e-02f;
-      log_w = log_w * t - 4.44337831e-01f;
-      log_w = log_w * t - 1.15374263f;
-      log_w = log_w * t - 9.99995468e-01f;
-    } else {
-      log_w = -6.78199742e-06f * t + 7.62632293e-05f;
-      log_w = log_w * t + 1.88752198e-04f;
-      log_w = log_w * t - 5.83985358e-03f;
-      log_w = log_w * t + 2.29298318e-02f;
-      log_w = log_w * t - 6.97928608e-02f;
-      log_w = log_w * t - 4.4913338e-01f;
-      log_w = log_w * t - 1.15316144f;
-      log_w = log_w * t - 9.99931625e-01f;
-    }
-    return relu(x) - t * fast_exp2(log_w);
+    // With the factor -log2(e) of the exponential.
+    const float less = fast_exp2(size * (-2.30220819f - 0.102943240f * size * size));
+    return relu(x) - size * less * fast_share(less);
   } else {
-    const Accumulator z = t * (Accumulator(1.5957691216057308) + Accumulator(0.071354816272600248) * t * t);
-    return relu(x) - t * logistic(z);
+    const Accumulator z = size * (Accumulator(1.5957691216057308) + Accumulator(0.071354816272600248) * size * size);
+    return relu(x) - size * logistic(z);
   }
 }
 

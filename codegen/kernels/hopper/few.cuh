@@ -228,7 +228,7 @@ struct FewConsumer {
     }
     Operands<TILE_N> operands(p, row + (thread >> 5) * 16 + ((thread & 31) >> 2), column + (thread & 3) * 2,
                               ring.shared + T::vectors, thread % 4 * 2);
-    const auto value = [&](int i) { return operands.applied_after_first(i, fmaf(p.scale, sums[i], operands.added_first(i))); };
+    const auto value = [&](int i) { return operands.applied(i, p.scale * sums[i]); };
 #else  // SUBCUBIC_EPILOGUE
     const auto value = [&](int i) { return p.scale * sums[i]; };
 #endif  // SUBCUBIC_EPILOGUE

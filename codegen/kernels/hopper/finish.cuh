@@ -125,31 +125,18 @@ struct Operands {
     }
   }
 
-  // Of a sum, after reach().
-  __device__ __forceinline__ float operand_of(int sum, int operand) const {
-    const int place = sum / 2 % kPairsAtOnce;
-    const bool matrix = Steps::matrices >> operand & 1;
-    const float2 two = kWide && !matrix ? wide[place] : both_of(reinterpret_cast<const u32&>(with[place].of[operand].word[0]));
-    return sum % 2 ? two.y : two.x;
-  }
-
   // The steps on a sum as C would have it without them.
   __device__ __forceinline__ float applied(int sum, float x) {
     reach(sum);
-    return finished_unless_spoiled(
-        x, [&](float y) { return Steps::apply(y, extras.scale, [&](int operand) { return operand_of(sum, operand); }); });
-  }
-
-  // What the first step adds to a sum, or else 0; and the steps on a sum that has it.
-  __device__ __forceinline__ float added_first(int sum) {
-    reach(sum);
-    if constexpr (Steps::first < 0)
-      return 0.f;
-    else
-      return operand_of(sum, Steps::first);
-  }
-  __device__ __forceinline__ float applied_after_first(int sum, float x) {
-    return Steps::after_first(x, extras.scale, [&](int operand) { return operand_of(sum, operand); });
+    const int place = sum / 2 % kPairsAtOnce;
+    return finished_unless_spoiled(x, [&](float y) {
+      return Steps::apply(y, extras.scale, [&](int operand) {
+        const bool matrix = Steps::matrices >> operand & 1;
+        const float2 two =
+            kWide && !matrix ? wide[place] : both_of(reinterpret_cast<const u32&>(with[place].of[operand].word[0]));
+        return sum % 2 ? two.y : two.x;
+      });
+    });
   }
 };
 
@@ -173,22 +160,8 @@ __device__ __forceinline__ void pack_finished(Publisher& p, float (&sums)[COUNT]
   if constexpr (Steps::vectors > 0 || kSomeAside) group_sync(p.group);
   Operands<Publisher::kTileN> operands(p.problem, p.row_of(row, 0), p.column_of(column, 0), p.shared + T::vectors,
                                        p.thread % 4 * 2);
-  // Factors of all sums are multiplied before, and what the first step adds is the last term of a sum: two instructions for all
-  // that. Not where a sum has to be looked at, or loses a power of two, before the steps. Nothing holds off widening until the
-  // power is known, as a Widener does: that is done right before the steps anyway, for a pack at a time.
-  constexpr bool kFolds = !kScaled && !kGuarded;
-  float times = T::narrow && ADD ? power(p.bounds.of(kPublications[p.now].slot) - kTop) : 1.f;  // for what has come
-  if (kFolds && ADD) {
-    c *= p.problem.scale;
-    times *= p.problem.scale;
-  }
   const auto value = [&](int i, float own, float came) {
-    if constexpr (kFolds) {
-      const float more = operands.added_first(i);
-      const float sum = fmaf(own, c, more);
-      return operands.applied_after_first(i, ADD ? fmaf(came, times, sum) : sum);
-    }
-    float sum = ADD ? p.problem.scale * (c * own + came * times) : c * own;
+    float sum = ADD ? p.problem.scale * (c * own + came) : c * own;
     // Where C is a single block, tiles reach beyond its edge.
     if constexpr (kScaled)
       sum = unscaled_at(sum, p.problem, min(p.row_of(row, i), p.problem.rows - 1),
@@ -200,9 +173,10 @@ __device__ __forceinline__ void pack_finished(Publisher& p, float (&sums)[COUNT]
     p.window[i] = packed<Output>(value(2 * i, own, came), value(2 * i + 1, next, came_next));
   };
   if constexpr (kSomeAside) {
+    const Widener widen(T::narrow && ADD ? p.bounds.of(kPublications[p.now].slot) - kTop : 0);
     const auto added = [&](int i, float own, float next) {
       float low = 0.f, high = 0.f;
-      if constexpr (ADD) widened(p.window[i], low, high);
+      if constexpr (ADD) widen(p.window[i], low, high);
       two(i, own, next, low, high);
     };
     const auto four = [&](int i, const float* own) {  // numbers i and i + 1 of the window

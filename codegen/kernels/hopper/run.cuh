@@ -290,11 +290,11 @@ double time_of(const Machine& machine, const Work& w, double cost) {
 Status run(const Machine& machine, cudaStream_t stream, const Work& w) {
   if constexpr (sizeof(Output) == 2) {
     if (bulk_stores(w)) {
-#ifdef SUBCUBIC_FEW
       const double some = time_of<192>(machine, w, kNarrowCost), many = time_of<256>(machine, w, 1);
+#ifdef SUBCUBIC_FEW
       if (const auto launched = few_tiles(machine, w, some < many ? some : many)) return launched(machine, stream, w);
 #endif  // SUBCUBIC_FEW
-      if (time_of<192>(machine, w, kNarrowCost) < time_of<256>(machine, w, 1)) return launch<192, false>(machine, stream, w);
+      if (some < many) return launch<192, false>(machine, stream, w);
       return launch<256, false>(machine, stream, w);
     }
   }
