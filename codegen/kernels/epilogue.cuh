@@ -36,6 +36,15 @@ constexpr bool kCoarse = kCoarser<Extra>;  // BF16
 #endif
 }
 
+[[maybe_unused]] __device__ __forceinline__ float fast_reciprocal(float x) {
+#ifdef __CUDA_ARCH__
+  asm("rcp.approx.ftz.f32 %0, %0;" : "+f"(x));
+  return x;
+#else
+  return 1.f / x;
+#endif
+}
+
 // The maximum of x and 0, and NaN for NaN.
 [[maybe_unused]] __device__ __forceinline__ Accumulator relu(Accumulator x) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -49,7 +58,7 @@ constexpr bool kCoarse = kCoarser<Extra>;  // BF16
 }
 
 // The others are relu(x) - |x| w(|x|), where w falls from 1/2 to 0: so nothing cancels, and no infinity meets a zero, if
-// only |x| is bounded there. Beyond the bound w is zero in every type.
+// only |x| is bounded there. Beyond the bound w is zero in every type. (With the special function unit there are shorter ways.)
 template <int BOUND = 1000>
 [[maybe_unused]] __device__ __forceinline__ Accumulator size_of(Accumulator x) {
   Accumulator size;
@@ -60,40 +69,45 @@ template <int BOUND = 1000>
   return size < Accumulator(BOUND) ? size : Accumulator(BOUND);
 }
 
-// 1 / (1 + e) for e of 0 to 1, with an error of 2^-11.7 of it for BF16 and of 2^-14.3 for FP16. The special function unit
-// takes as long for a reciprocal as for an exponential, which is longer than all else.
-[[maybe_unused]] __device__ __forceinline__ float fast_share(float e) {
-  if constexpr (kCoarse) return (((0.152246486f * e - 0.532862769f) * e + 0.865898975f) * e - 0.984836952f) * e + 0.999702839f;
-  return ((((-0.104485304f * e + 0.41794126f) * e - 0.770577482f) * e + 0.95342328f) * e - 0.996276263f) * e + 0.999949017f;
+// x / (1 + exp2(z)), where z falls with x: minus infinity would meet a zero, so x is bounded below, where z is so large that
+// nothing is left. Nothing cancels, and NaN stays NaN.
+[[maybe_unused]] __device__ __forceinline__ float fast_share(float x, float z) { return x * fast_reciprocal(1.f + fast_exp2(z)); }
+[[maybe_unused]] __device__ __forceinline__ float bounded_below(float x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm("max.NaN.f32 %0, %0, 0fC47A0000;" : "+f"(x));  // -1000
+  return x;
+#else
+  return x < -1000.f ? -1000.f : x;
+#endif
 }
 
 // w = 1 / (1 + exp(z)) for a z that is not negative.
 [[maybe_unused]] __device__ __forceinline__ Accumulator logistic(Accumulator z) {
-  if constexpr (kFast) {
-    const float less = fast_exp2(-1.44269504f * z);
-    return less * fast_share(less);
-  } else if constexpr (sizeof(Accumulator) == 8) {
-    const double less = exp(-z);
-    return less / (1 + less);
-  } else {
-    const float less = expf(-z);
-    return less / (1 + less);
-  }
+  Accumulator less;
+  if constexpr (sizeof(Accumulator) == 8)
+    less = exp(-z);
+  else
+    less = expf(-z);
+  return less / (1 + less);
 }
 
 [[maybe_unused]] __device__ __forceinline__ Accumulator silu(Accumulator x) {
-  const Accumulator size = size_of(x);
-  return relu(x) - size * logistic(size);
+  if constexpr (kFast) {
+    x = bounded_below(x);
+    return fast_share(x, -1.44269504f * x);
+  } else {
+    const Accumulator size = size_of(x);
+    return relu(x) - size * logistic(size);
+  }
 }
 
 // 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), and (1 + tanh(z)) / 2 = 1 / (1 + exp(-2 z)).
 [[maybe_unused]] __device__ __forceinline__ Accumulator gelu_tanh(Accumulator x) {
-  const Accumulator size = size_of(x);
   if constexpr (kFast) {
-    // With the factor -log2(e) of the exponential.
-    const float less = fast_exp2(size * (-2.30220819f - 0.102943240f * size * size));
-    return relu(x) - size * less * fast_share(less);
+    x = bounded_below(x);
+    return fast_share(x, x * (-2.30220819f - 0.102943240f * x * x));  // with the factor -log2(e) of the exponential
   } else {
+    const Accumulator size = size_of(x);
     const Accumulator z = size * (Accumulator(1.5957691216057308) + Accumulator(0.071354816272600248) * size * size);
     return relu(x) - size * logistic(z);
   }

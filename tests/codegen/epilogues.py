@@ -8,7 +8,8 @@ from codegen.epilogue import Epilogue, apply, operand_shape
 
 UNIT = {"fp16": 2.0**-11, "bf16": 2.0**-8, "fp32": 2.0**-24, "fp64": 2.0**-53}
 LEAST = {"fp16": 2.0**-25, "bf16": 2.0**-134, "fp32": 2.0**-150, "fp64": 0.0}  # half of the smallest number
-FAST = {"fp16": 2.0**-14.1, "bf16": 2.0**-11.3}  # the error of an activation function, of its result
+FAST = {"fp16": 2.0**-14.1, "bf16": 2.0**-11.3}  # the error of gelu, of its result
+SPECIAL = 2.0**-18  # that of what is made of an exponential and a reciprocal
 # The largest slope of an activation function.
 SLOPE = {"relu": 1.0, "gelu": 1.13, "gelu_tanh": 1.13, "silu": 1.1}
 
@@ -40,9 +41,11 @@ def bound(epilogue: Epilogue, c: np.ndarray, operands, dtype: str, error: float 
     for step in epilogue.steps:
         after = apply(Epilogue((step,)), value, operands)
         if step in SLOPE:
-            # Special functions are off by some units of their argument, and of 16 bits, but for relu, by a fifth of
-            # a rounding of the result; where that is next to nothing, by nothing that counts.
-            fast, least = (FAST[dtype], 3e-12) if dtype in FAST and step != "relu" else (16 * unit, 0.0)
+            # Special functions are off by some units of their argument, and of 16 bits the polynomial of gelu by a
+            # fifth of a rounding of the result; where that is next to nothing, by nothing that counts.
+            fast, least = 16 * unit, 0.0
+            if dtype in FAST and step != "relu":
+                fast, least = FAST[dtype] if step == "gelu" else SPECIAL, 3e-12
             off = SLOPE[step] * off + 4 * unit * np.abs(value) + fast * np.abs(after) + least
         else:
             factor = np.abs(operands[step]) if step in ("column_scale", "scale") else 1.0

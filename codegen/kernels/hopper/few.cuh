@@ -119,7 +119,7 @@ __device__ __forceinline__ void produce_few(const FewMaps& maps, const Problem& 
 
 template <class T>
 struct FewConsumer {
-  // A group stays so many steps behind the other at the end of a tile: those the other one multiplies at twice the pace, and
+  // A group stays so many steps behind the other at the end of a tile: those the other one multiplies at up to twice the pace, and
   // so the tensor cores have work while either of them writes.
   static constexpr int behind = 3;
 
@@ -137,16 +137,8 @@ struct FewConsumer {
 
   template <int TILE_N>
   __device__ __forceinline__ void step(float (&sums)[TILE_N / 2], u64 base_b, bool add) {
-    const u64 a = base_a + ring.stage() * (T::stage_bytes >> 4), b = base_b + ring.stage() * (T::stage_bytes >> 4);
-    wgmma_fence();
-#pragma unroll
-    for (int j = 0; j < T::depth / 16; ++j) {
-      // Of B each block of the pair fetched one half.
-      const int to_a = kTransposedA ? j * 2048 : j * 32;
-      const int to_b = kTransposedB ? j * 32 : j / 2 * (TILE_N * T::depth) + j % 2 * 2048;
-      wgmma<Input>(sums, a + (to_a >> 4), b + (to_b >> 4), add || j > 0);
-    }
-    wgmma_commit();
+    const int at = ring.stage() * (T::stage_bytes >> 4);
+    multiply_stage<Input, TILE_N, T::depth>(sums, base_a + at, base_b + at, add);
   }
 
   // One thread for each block of the pair; but nobody waits for the stages that are read last.

@@ -93,6 +93,20 @@ __device__ __forceinline__ void produce(const Maps& maps, const Problem& p, u32 
   }
 }
 
+// Adds to sums the products of what lies in a stage, or begins them anew. `a`, `b`: descriptors of what comes first there.
+template <class Element, int TILE_N, int DEPTH>
+__device__ __forceinline__ void multiply_stage(float (&sums)[TILE_N / 2], u64 a, u64 b, bool add) {
+  wgmma_fence();
+#pragma unroll
+  for (int j = 0; j < DEPTH / 16; ++j) {
+    // Of B each block of the cluster fetched one half.
+    const int to_a = kTransposedA ? j * 2048 : j * 32;
+    const int to_b = kTransposedB ? j * 32 : j / 2 * (TILE_N * DEPTH) + j % 2 * 2048;
+    wgmma<Element>(sums, a + (to_a >> 4), b + (to_b >> 4), add || j > 0);
+  }
+  wgmma_commit();
+}
+
 // One consumer warpgroup: its sums, its place in the ring, what it still has to publish.
 template <int TILE_N, bool DIRECT>
 struct Consumer {
@@ -126,16 +140,8 @@ struct Consumer {
 
   template <class Element>
   __device__ __forceinline__ void step(int stage, bool add) {
-    const u64 a = base_a + stage * (T::stage_bytes >> 4), b = base_b + stage * (T::stage_bytes >> 4);
-    wgmma_fence();
-#pragma unroll
-    for (int j = 0; j < T::depth / 16; ++j) {
-      // Of B each block of the cluster fetched one half.
-      const int to_a = kTransposedA ? j * 2048 : j * 32;
-      const int to_b = kTransposedB ? j * 32 : j / 2 * (T::bytes_b / 2) + j % 2 * 2048;
-      wgmma<Element>(sums, a + (to_a >> 4), b + (to_b >> 4), add || j > 0);
-    }
-    wgmma_commit();
+    const int at = stage * (T::stage_bytes >> 4);
+    multiply_stage<Element, TILE_N, T::depth>(sums, base_a + at, base_b + at, add);
   }
 
   // All steps of a product.
