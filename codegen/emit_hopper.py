@@ -116,9 +116,10 @@ def prefix(
 
 
 def _plain(found: Schedule, kinds: Types) -> bool:
-    """Whether there is one product, of blocks as they lie, so that few tiles can have a kernel of their own."""
+    """Whether C is one product, of blocks as they lie, so that few tiles can have a kernel of their own."""
     as_they_lie = len(found.turns) == 1 and not found.planes_a and not found.planes_b
-    return as_they_lie and kinds.output != "fp32" and not kinds.scaled and not kinds.guarded
+    once = all(one.coefficient == 1 for turn in found.turns for one in turn.publications)
+    return as_they_lie and once and kinds.output != "fp32" and not kinds.scaled and not kinds.guarded
 
 
 def _with_few(parts: Sequence[str]) -> list[str]:

@@ -1,15 +1,18 @@
 """What the emitter for sm_90a refuses, and that its switches reach the text."""
 
+import numpy as np
 import pytest
 
 from catalog.known import classical, strassen, winograd
-from catalog.scheme import Format
+from catalog.scheme import Format, Ring, Scheme
 from codegen.emit import HOPPER
 from codegen.emit_hopper import emit_hopper
 from codegen.plan import plan
 from codegen.schedule import schedule
 
 WINOGRAD = plan(winograd())
+ONE = np.ones((1, 1), np.int64)
+HALVED = plan(Scheme(Format(1, 1, 1), Ring.Q, ONE, ONE, 2 * ONE, denominators=(1, 1, 2)))  # C is 2 A B over 2
 
 
 def test_switches_are_constants_of_the_text():
@@ -55,6 +58,7 @@ def test_what_has_no_pending_tiles_is_the_same_with_narrow_ones():
     [
         (WINOGRAD, {}),
         (plan(classical(Format(1, 1, 2))), {}),
+        (HALVED, {}),
         *((plan(classical(Format(1, 1, 1))), options) for options in ({"scale": True}, {"guard": True})),
         (plan(classical(Format(1, 1, 1))), {"c_dtype": "fp32"}),
         (plan(classical(Format(1, 1, 1))), {"plane_dtype": "fp16", "scale": True}),

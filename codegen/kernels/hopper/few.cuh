@@ -119,8 +119,8 @@ __device__ __forceinline__ void produce_few(const FewMaps& maps, const Problem& 
 
 template <class T>
 struct FewConsumer {
-  // A group stays so many steps behind the other at the end of a tile: those the other one multiplies at up to twice the pace, and
-  // so the tensor cores have work while either of them writes.
+  // A group stays so many steps behind the other at the end of a tile: those the other one multiplies at up to twice the
+  // pace, and so the tensor cores have work while either of them writes.
   static constexpr int behind = 3;
 
   const Maps& maps;

@@ -77,7 +77,7 @@ Status load_few() {
 
 Status (*few_tiles(const Machine& machine, const Work& w, double others))(const Machine&, cudaStream_t, const Work&) {
   if (w.a.copies || w.b.copies || w.m <= kTileM) return nullptr;  // of fewer rows one of two blocks would have none
-  const int steps = Tile<256>::steps(static_cast<int>(w.k));
+  const int steps = Few<256, 0>::steps(static_cast<int>(w.k));
   for (const FewWay& one : kFewWays)  // the quickest first
     if (steps >= one.least && tiles_of(w.m, w.n, one.columns) <= machine.clusters)
       return one.time * steps <= others ? one.launch : nullptr;
